@@ -20,8 +20,11 @@ const saslHint = "docs/operations.md, \"SASL\", has files that work"
 // that it describes.
 func openSASL(cfg *server.Config, config *zoocfg.Config, logger *slog.Logger) error {
 	s := &config.SASL
-	realm := s.DefaultRealm()
-	if s.NeedKerberos && realm == "" {
+	realm, unread := s.DefaultRealm()
+	switch {
+	case s.NeedKerberos && unread != nil:
+		return cli.Usage(saslHint, "requireKerberosConfig=true: %w", unread)
+	case s.NeedKerberos && realm == "":
 		return cli.Usage(saslHint, "requireKerberosConfig=true: no default realm is configured for Kerberos")
 	}
 	var err error
@@ -34,6 +37,9 @@ func openSASL(cfg *server.Config, config *zoocfg.Config, logger *slog.Logger) er
 	file, err := login.Open(s.Settings)
 	if err != nil {
 		return cli.Usage(saslHint, "%w", err)
+	}
+	if realm == "" && file.Kerberos(s.Section) {
+		logger.Warn("Kerberos has no default realm: the rule DEFAULT of security.auth_to_local makes no name short", "error", unread)
 	}
 	switch {
 	case file.Has(s.Section):

@@ -23,7 +23,7 @@ import (
 // of a section. Tickets are asked for when they are needed: Kerberos may be down at the
 // start.
 func (f *File) initiator(section string, m *module) (func(string) (sasl.Client, error), error) {
-	conf, err := config.Load(f.settings.krb5Conf())
+	conf, err := loadKrb5(f.settings.krb5Conf())
 	if err != nil {
 		return nil, fmt.Errorf("Kerberos' configuration (java.security.krb5.conf, KRB5_CONFIG): %w", err)
 	}

@@ -1,14 +1,12 @@
 package login
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/jcmturner/gokrb5/v8/keytab"
 	"github.com/jcmturner/gokrb5/v8/types"
 )
@@ -74,20 +72,6 @@ func (f *File) principal(section string, m *module) (types.PrincipalName, string
 		return types.PrincipalName{}, "", f.wrong(section, "want principal=\"SERVICE/HOST@REALM\", not %q", m.options["principal"])
 	}
 	return types.NewPrincipalName(1, name), realm, nil // 1: KRB_NT_PRINCIPAL
-}
-
-// Krb5Conf is where Kerberos' configuration is.
-func (s *Settings) krb5Conf() string {
-	return cmp.Or(s.Krb5Conf, os.Getenv("KRB5_CONFIG"), "/etc/krb5.conf")
-}
-
-// DefaultRealm returns the realm of names without one; "" if Kerberos is not configured.
-func (s *Settings) DefaultRealm() string {
-	c, err := config.Load(s.krb5Conf())
-	if err != nil {
-		return ""
-	}
-	return c.LibDefaults.DefaultRealm
 }
 
 // guarded makes an error of what the library panics at: tokens come from anybody.

@@ -5,6 +5,7 @@
 //	jaas.go      the file and its sections
 //	digest.go    sections of DigestLoginModule: DIGEST-MD5
 //	kerberos.go  sections of Krb5LoginModule: the key table, the ticket
+//	krb5.go      Kerberos' configuration
 //	accept.go    the side of GSSAPI that learns who the other one is
 //	initiate.go  the side that proves who it is
 //	token.go     their messages (RFC 4121, RFC 4752)
