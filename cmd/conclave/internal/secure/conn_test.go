@@ -3,6 +3,7 @@ package secure
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
@@ -191,6 +192,52 @@ func TestWhomIsDialed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An authority that may name some hosts alone names no other by a common name, which the
+// library does not look at.
+func TestCommonNamesDoNotEscapeConstraints(t *testing.T) {
+	root := certtest.New("root")
+	for _, c := range []struct {
+		permitted string // below which hosts the authority may name; "" for any
+		leaf      func(*certtest.Authority) *certtest.Identity
+		ok        bool
+	}{
+		{"", func(a *certtest.Authority) *certtest.Identity { return a.Issue("127.0.0.1") }, true},
+		{"localhost", func(a *certtest.Authority) *certtest.Identity { return a.Issue("x", "localhost") }, true},
+		{"a.example.com", func(a *certtest.Authority) *certtest.Identity { return a.Issue("x", "localhost") }, false},
+		{"a.example.com", func(a *certtest.Authority) *certtest.Identity { return a.Issue("localhost") }, false},
+		{"a.example.com", func(a *certtest.Authority) *certtest.Identity { return a.Issue("127.0.0.1") }, false},
+	} {
+		below := root.IssueAs(func(template *x509.Certificate) {
+			template.IsCA, template.KeyUsage = true, x509.KeyUsageCertSign
+			if c.permitted != "" {
+				template.PermittedDNSDomains, template.PermittedDNSDomainsCritical = []string{c.permitted}, true
+			}
+		}, "below")
+		who := c.leaf(&certtest.Authority{Key: below.Key, Certificate: below.Certificate})
+		_, port, err := net.SplitHostPort(echo(t, open(t, settings(t, t.TempDir(), who, root)), false))
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		conn, err := open(t, settings(t, t.TempDir(), root.Issue("me"), root)).Dial(ctx, "tcp", "localhost:"+port)
+		if (err == nil) != c.ok {
+			t.Errorf("%v with names %v, where its authority may name %q, is dialed: %v", who.Certificate.Subject, who.Certificate.DNSNames, c.permitted, err)
+		}
+		if err == nil {
+			conn.Close()
+		}
+		s := settings(t, t.TempDir(), root.Issue("server", "localhost"), root)
+		s.ClientHostCheck = true
+		dialed, err := tls.Dial("tcp", echo(t, open(t, s), false), client(root, who))
+		if err == nil { // in TLS 1.3 a client learns later that it was refused
+			defer dialed.Close()
+			_, err = says(dialed, "hello")
+		}
+		if byAddress := who.Certificate.Subject.CommonName == "127.0.0.1"; (err == nil) != (c.ok && byAddress) {
+			t.Errorf("%v with names %v, where its authority may name %q, dials: %v", who.Certificate.Subject, who.Certificate.DNSNames, c.permitted, err)
+		}
 	}
 }
 

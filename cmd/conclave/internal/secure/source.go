@@ -197,7 +197,7 @@ func (s *Source) server(remote string) *tls.Config {
 			return nil // the settings want a certificate and do not need it
 		}
 		if checkHost {
-			if err := s.isFor(state.PeerCertificates[0], remote, ""); err != nil {
+			if err := s.isFor(state.VerifiedChains[0], remote, ""); err != nil {
 				return err
 			}
 		}
@@ -221,7 +221,7 @@ func (s *Source) dialer(host, remote string) *tls.Config {
 				return err
 			}
 			if !s.settings.NoHostCheck {
-				if err := s.isFor(state.PeerCertificates[0], remote, host); err != nil {
+				if err := s.isFor(chain, remote, host); err != nil {
 					return err
 				}
 			}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,15 +33,16 @@ func (m *material) chain(certificates []*x509.Certificate, usage x509.ExtKeyUsag
 // reverseMax is how long names of an address are looked for.
 const reverseMax = 5 * time.Second
 
-// isFor compares a certificate with an address, then with the name that was dialed, then
-// with the names of the address if allowReverseDnsLookup is set, as Apache does.
-func (s *Source) isFor(c *x509.Certificate, address, name string) error {
-	err := verifyHost(c, address)
+// isFor compares the first certificate of a chain with an address, then with the name that
+// was dialed, then with the names of the address if allowReverseDnsLookup is set, as
+// Apache does.
+func (s *Source) isFor(chain []*x509.Certificate, address, name string) error {
+	err := verifyHost(chain, address)
 	if err == nil {
 		return nil
 	}
 	if name != "" && name != address {
-		return verifyHost(c, name)
+		return verifyHost(chain, name)
 	}
 	if !s.settings.ReverseDNS {
 		return err
@@ -50,17 +54,19 @@ func (s *Source) isFor(c *x509.Certificate, address, name string) error {
 		return fmt.Errorf("%w; look up the names of %s: %w", err, address, lookUp)
 	}
 	for _, n := range names {
-		if verifyHost(c, strings.TrimSuffix(n, ".")) == nil {
+		if verifyHost(chain, strings.TrimSuffix(n, ".")) == nil {
 			return nil
 		}
 	}
 	return fmt.Errorf("%w; nor is it for its names %s", err, strings.Join(names, ", "))
 }
 
-// verifyHost compares a certificate with a host: its alternative names, or, in one that
-// has none, its common name, which Apache takes and Go alone does not.
-func verifyHost(c *x509.Certificate, host string) error {
-	if len(c.DNSNames) == 0 && len(c.IPAddresses) == 0 && c.Subject.CommonName != "" {
+// verifyHost compares the first certificate of a chain with a host: its alternative names,
+// or, in one that has none, its common name, which Apache takes and Go alone does not. So
+// Go does not compare that with what the authorities may name, either.
+func verifyHost(chain []*x509.Certificate, host string) error {
+	c := chain[0]
+	if len(c.DNSNames) == 0 && len(c.IPAddresses) == 0 && c.Subject.CommonName != "" && !slices.ContainsFunc(chain[1:], constrains) {
 		byName := *c
 		if ip := net.ParseIP(c.Subject.CommonName); ip != nil {
 			byName.IPAddresses = []net.IP{ip}
@@ -74,3 +80,11 @@ func verifyHost(c *x509.Certificate, host string) error {
 	}
 	return nil
 }
+
+// constrains reports whether an authority may name some hosts alone (RFC 5280, section
+// 4.2.1.10).
+func constrains(authority *x509.Certificate) bool {
+	return slices.ContainsFunc(authority.Extensions, func(e pkix.Extension) bool { return e.Id.Equal(oidConstraints) })
+}
+
+var oidConstraints = asn1.ObjectIdentifier{2, 5, 29, 30}
