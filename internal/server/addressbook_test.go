@@ -2,10 +2,14 @@ package server
 
 import (
 	"fmt"
+	"net"
 	"testing"
 
+	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/vfs"
 )
 
 // A server whose reconfig is committed listens at its new ports; one that has not
@@ -40,5 +44,36 @@ func TestAServerIsLookedForWhereAReconfigTakesIt(t *testing.T) {
 		if got := fmt.Sprint(book.find(id, electionOf)); got != c.votes {
 			t.Errorf("server %d takes votes at %s, want %s", c.id, got, c.votes)
 		}
+	}
+}
+
+// The ports for servers are told who the servers are: those in force and those proposed,
+// which connect before they are in force.
+func TestPortsForServersKnowTheHostsOfNow(t *testing.T) {
+	config := func(version int, others ...string) *ensemble.Config {
+		text := fmt.Sprintf("server.1=127.0.0.1:%d:%d\n", childtest.Port(t), childtest.Port(t))
+		for i, host := range others {
+			text += fmt.Sprintf("server.%d=%s:2888:3888\n", i+2, host)
+		}
+		c, err := ensemble.Parse(fmt.Sprintf("%sversion=%d", text, version))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	var hosts func() []string
+	s := start(t, vfs.NewMem(), func(c *Config) {
+		c.ID, c.Ensemble = 1, config(0, "192.0.2.2", "192.0.2.3")
+		c.SecurePeers = func(l net.Listener, of func() []string) net.Listener { hosts = of; return l }
+	})
+	if !s.inspect(func(*replica.Replica) {}) { // it takes connections from the beginning of its loop
+		t.Fatal("the loop has ended")
+	}
+	if got := fmt.Sprint(hosts()); got != "[127.0.0.1 192.0.2.2 192.0.2.3]" {
+		t.Errorf("the hosts are %s", got)
+	}
+	s.peers.known.Store(&addressBook{inForce: config(0, "192.0.2.2", "192.0.2.3"), proposed: config(1, "192.0.2.2", "192.0.2.4")})
+	if got := fmt.Sprint(hosts()); got != "[127.0.0.1 192.0.2.2 192.0.2.3 192.0.2.4]" {
+		t.Errorf("with a proposed configuration the hosts are %s", got)
 	}
 }

@@ -120,8 +120,8 @@ type EnsembleConfig struct {
 	ElectionListener net.Listener
 	PeerDial         peernet.DialFunc // nil dials; tests cut connections with it
 	// SecurePeers makes the connections of a port for servers speak TLS, as those of
-	// PeerDial do then. Nil: they do not.
-	SecurePeers func(net.Listener) net.Listener
+	// PeerDial do then. The hosts are those of the servers of now. Nil: they do not.
+	SecurePeers func(l net.Listener, hosts func() []string) net.Listener
 	// PeerProofs is how servers prove to each other who they are. Nil: they do not. Its
 	// Admit is the server's own: with HostOf, a name is that of a server if it is for a
 	// host of the ensemble; without, any that is proved is.

@@ -75,6 +75,12 @@ func (b *addressBook) line(id quorum.ID) *ensemble.Member {
 // has reports whether a server has a host name, in the configuration in force or in the
 // proposed one.
 func (b *addressBook) has(host string) bool {
+	return slices.ContainsFunc(b.hosts(), func(known string) bool { return strings.EqualFold(known, host) })
+}
+
+// hosts are those of all servers, in the configuration in force and in the proposed one.
+func (b *addressBook) hosts() []string {
+	var all []string
 	for _, c := range []*ensemble.Config{b.inForce, b.proposed} {
 		if c == nil {
 			continue
@@ -82,13 +88,13 @@ func (b *addressBook) has(host string) bool {
 		for i := range c.Members {
 			m := &c.Members[i]
 			for _, a := range slices.Concat(m.Quorum, m.Election) {
-				if strings.EqualFold(a.Host, host) {
-					return true
+				if !slices.Contains(all, a.Host) {
+					all = append(all, a.Host)
 				}
 			}
 		}
 	}
-	return false
+	return all
 }
 
 func electionOf(m *ensemble.Member) []ensemble.Address { return m.Election }
@@ -134,7 +140,7 @@ func (s *Server) securedPeers(l net.Listener) net.Listener {
 	if s.cfg.SecurePeers == nil {
 		return l
 	}
-	return s.cfg.SecurePeers(l)
+	return s.cfg.SecurePeers(l, func() []string { return s.peers.known.Load().hosts() })
 }
 
 func (s *Server) closePeerListeners() {

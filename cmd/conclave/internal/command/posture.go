@@ -59,7 +59,7 @@ func overTLS(t *zoocfg.TLS) string {
 		text += "a certificate is required"
 	}
 	var checks []string
-	if t.Settings.ClientHostCheck && !t.Settings.NoHostCheck {
+	if hostsCompared(t) {
 		checks = append(checks, "for the address it comes from")
 	}
 	if t.Settings.CRL || t.Settings.OCSP {
@@ -162,8 +162,10 @@ func servers(say func(what, format string, args ...any), config *zoocfg.Config, 
 		proof = "who proves by SASL to be one of them"
 	case cfg.PeerProofs != nil:
 		proof = "who says so; SASL proves it for those who use it"
+	case peersCertified(config) && config.PeerTLS.MembersOnly && hostsCompared(&config.PeerTLS):
+		proof = "who has the certificate of a host of the configuration"
 	case peersCertified(config):
-		proof = "who has a certificate, and says so"
+		proof = "who has a certificate, and says so: give the servers an authority of their own"
 	default:
 		proof = "who says so: let nobody else reach these ports"
 	}
@@ -177,6 +179,9 @@ func servers(say func(what, format string, args ...any), config *zoocfg.Config, 
 func peersCertified(config *zoocfg.Config) bool {
 	return config.PeerTLS.Serves && !config.PeerTLS.PlainToo && certified(&config.PeerTLS)
 }
+
+// hostsCompared reports whether the certificate of who connects is compared with hosts.
+func hostsCompared(t *zoocfg.TLS) bool { return t.Settings.ClientHostCheck && !t.Settings.NoHostCheck }
 
 // certified reports whether who connects over TLS needs a certificate.
 func certified(t *zoocfg.TLS) bool {

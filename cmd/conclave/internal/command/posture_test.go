@@ -73,7 +73,15 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 		"ensemble with TLS": {lines: ensemble + "sslQuorum=true\nreadonlymode.enabled=true\n4lw.commands.whitelist=ruok,isro", want: []string{
 			"commands   srvr isro ruok: on the ports for clients, for everybody who reaches them",
 			"servers    b:2889: TLS, a certificate is required (for the address it comes from)\n" +
-				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is who has a certificate, and says so"}},
+				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is who has the certificate of a host of the configuration"}},
+		"ensemble with TLS that servers join": {lines: ensemble + "sslQuorum=true\nreconfigEnabled=true", want: []string{
+			"servers    b:2889: TLS, a certificate is required (for the address it comes from)\n" +
+				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is who has a certificate, and says so: give the servers an authority of their own"}},
+		"ensemble with TLS that servers of the configuration join": {lines: ensemble + "sslQuorum=true\nreconfigEnabled=true\nconclave.sslQuorumMembersOnly=true", want: []string{
+			"servers    b:2889: TLS, a certificate is required (for the address it comes from)\n" +
+				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is who has the certificate of a host of the configuration"}},
+		"ensemble with TLS where hosts are not compared": {lines: ensemble + "sslQuorum=true\nssl.quorum.hostnameVerification=false", want: []string{
+			"servers    b:2889: TLS, a certificate is required\nservers    b:3889: TLS, a certificate is required\nservers    another server is who has a certificate, and says so: give the servers an authority of their own"}},
 		"ensemble on its way to TLS": {lines: ensemble + "sslQuorum=true\nportUnification=true\nquorumListenOnAllIPs=true\nssl.quorum.clientAuth=none", change: proofs(false), want: []string{
 			"servers    :2889: in clear text, or TLS, no certificate is asked for; this server dials with TLS\n" +
 				"servers    :3889: in clear text, or TLS, no certificate is asked for; this server dials with TLS\n" +

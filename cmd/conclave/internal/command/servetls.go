@@ -46,8 +46,13 @@ func (p *securePorts) secure(cfg *server.Config, config *zoocfg.Config) {
 		}
 	}
 	if peers := p.peers; peers != nil {
-		plainToo := config.PeerTLS.PlainToo
-		cfg.SecurePeers = func(l net.Listener) net.Listener { return peers.Listener(l, plainToo) }
+		plainToo, membersOnly := config.PeerTLS.PlainToo, config.PeerTLS.MembersOnly
+		cfg.SecurePeers = func(l net.Listener, hosts func() []string) net.Listener {
+			if membersOnly {
+				return peers.PeerListener(l, plainToo, hosts)
+			}
+			return peers.Listener(l, plainToo)
+		}
 		if config.PeerTLS.Serves {
 			cfg.PeerDial = peers.Dial
 		}

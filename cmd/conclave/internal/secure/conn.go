@@ -17,10 +17,17 @@ func (s *Source) Listener(l net.Listener, plainToo bool) net.Listener {
 	return &listener{Listener: l, source: s, plainToo: plainToo}
 }
 
+// PeerListener is Listener for the servers of an ensemble: who shows a certificate must be
+// one of the hosts.
+func (s *Source) PeerListener(l net.Listener, plainToo bool, hosts func() []string) net.Listener {
+	return &listener{Listener: l, source: s, plainToo: plainToo, hosts: hosts}
+}
+
 type listener struct {
 	net.Listener
 	source   *Source
 	plainToo bool
+	hosts    func() []string // nil: any
 }
 
 // Accept implements net.Listener. It does not wait for a handshake.
@@ -29,7 +36,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Conn: bare, source: l.source, plainToo: l.plainToo}, nil
+	return &Conn{Conn: bare, source: l.source, plainToo: l.plainToo, hosts: l.hosts}, nil
 }
 
 // Conn is a connection that came in. It is used as any other; deadlines bound the
@@ -38,6 +45,7 @@ type Conn struct {
 	net.Conn
 	source   *Source
 	plainToo bool
+	hosts    func() []string
 
 	once   sync.Once
 	err    error
@@ -65,7 +73,7 @@ func (c *Conn) begin() error {
 	began := &prefixed{Conn: c.Conn, head: head}
 	switch {
 	case head[0] == tlsHandshake:
-		secure := tls.Server(began, c.source.server(hostOf(c.RemoteAddr())))
+		secure := tls.Server(began, c.source.server(hostOf(c.RemoteAddr()), c.hosts))
 		if err := secure.Handshake(); err != nil {
 			return fmt.Errorf("TLS with %s: %w", c.RemoteAddr(), err)
 		}

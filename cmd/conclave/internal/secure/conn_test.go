@@ -19,9 +19,14 @@ import (
 // echo serves what a source makes of a port: the name of who connects, then what it says.
 func echo(t *testing.T, s *Source, plainToo bool) string {
 	t.Helper()
+	return serve(t, func(l net.Listener) net.Listener { return s.Listener(l, plainToo) })
+}
+
+func serve(t *testing.T, secured func(net.Listener) net.Listener) string {
+	t.Helper()
 	bare, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	l := s.Listener(bare, plainToo)
+	l := secured(bare)
 	var serving sync.WaitGroup
 	t.Cleanup(func() { l.Close(); serving.Wait() })
 	serving.Go(func() {
@@ -131,6 +136,46 @@ func TestWhoMayConnect(t *testing.T) {
 				t.Errorf("answered with %q (%v), want %q", got, err, c.want)
 			}
 		})
+	}
+}
+
+// An application may have a certificate of the same authority, for its own address. That
+// makes it no server.
+func TestServersAreThoseOfTheConfiguration(t *testing.T) {
+	ca := certtest.New("ca")
+	for _, c := range []struct {
+		name   string
+		who    *certtest.Identity
+		hosts  []string
+		change func(*Settings)
+		ok     bool
+	}{
+		{"of an address", ca.Issue("zk", "127.0.0.1"), []string{"192.0.2.1", "127.0.0.1"}, nil, true},
+		{"of a name", ca.Issue("zk", "127.0.0.1", "zk2.invalid"), []string{"zk1.invalid", "zk2.invalid"}, nil, true},
+		{"of a name that has its address", ca.Issue("zk", "127.0.0.1"), []string{"192.0.2.1", "localhost"}, nil, true},
+		{"an application", ca.Issue("app", "127.0.0.1", "app.invalid"), []string{"192.0.2.1", "zk2.invalid"}, nil, false},
+		{"an application, and there are no servers", ca.Issue("app", "127.0.0.1"), nil, nil, false},
+		{"a server at another address", ca.Issue("zk", "192.0.2.1"), []string{"192.0.2.1"}, nil, false},
+		{"an application, and hosts are not compared", ca.Issue("app", "app.invalid"), []string{"zk2.invalid"},
+			func(s *Settings) { s.ClientHostCheck = false }, true},
+	} {
+		s := settings(t, t.TempDir(), ca.Issue("server", "localhost"), ca)
+		s.ClientHostCheck = true
+		if c.change != nil {
+			c.change(&s)
+		}
+		source := open(t, s)
+		addr := serve(t, func(l net.Listener) net.Listener {
+			return source.PeerListener(l, false, func() []string { return c.hosts })
+		})
+		conn, err := tls.Dial("tcp", addr, client(ca, c.who))
+		if err == nil { // in TLS 1.3 a client learns later that it was refused
+			defer conn.Close()
+			_, err = says(conn, "hello")
+		}
+		if (err == nil) != c.ok {
+			t.Errorf("%s is taken for one of %v: %v", c.name, c.hosts, err)
+		}
 	}
 }
 

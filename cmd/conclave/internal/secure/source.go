@@ -181,8 +181,9 @@ func (m *material) until() time.Time {
 	return m.keys[0].Leaf.NotAfter
 }
 
-// server is how a connection that came in is shaken hands with.
-func (s *Source) server(remote string) *tls.Config {
+// server is how a connection that came in is shaken hands with: from one of the hosts, if
+// they are given and hosts are compared at all.
+func (s *Source) server(remote string, hosts func() []string) *tls.Config {
 	m := s.read.Load()
 	c := &tls.Config{
 		Certificates: m.keys, ClientCAs: m.roots, ClientAuth: s.clientAuth, MinVersion: s.oldest, MaxVersion: s.newest, CipherSuites: s.ciphers,
@@ -199,6 +200,9 @@ func (s *Source) server(remote string) *tls.Config {
 		if checkHost {
 			if err := s.isFor(state.VerifiedChains[0], remote, ""); err != nil {
 				return err
+			}
+			if hosts != nil && !isOneOf(hosts(), state.VerifiedChains[0], remote) {
+				return fmt.Errorf("the certificate of %s is for no server of the configuration", subject(state.PeerCertificates[0]))
 			}
 		}
 		return s.notRevoked(state.VerifiedChains[0])

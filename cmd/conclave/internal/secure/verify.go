@@ -30,7 +30,7 @@ func (m *material) chain(certificates []*x509.Certificate, usage x509.ExtKeyUsag
 	return chains[0], nil
 }
 
-// reverseMax is how long names of an address are looked for.
+// reverseMax is how long names of an address are looked for, or addresses of names.
 const reverseMax = 5 * time.Second
 
 // isFor compares the first certificate of a chain with an address, then with the name that
@@ -59,6 +59,21 @@ func (s *Source) isFor(chain []*x509.Certificate, address, name string) error {
 		}
 	}
 	return fmt.Errorf("%w; nor is it for its names %s", err, strings.Join(names, ", "))
+}
+
+// isOneOf reports whether a certificate is for one of some hosts; or is for the address
+// that it comes from, which was looked at before, and one of the hosts has.
+func isOneOf(hosts []string, chain []*x509.Certificate, address string) bool {
+	if slices.ContainsFunc(hosts, func(host string) bool { return verifyHost(chain, host) == nil }) {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), reverseMax)
+	defer cancel()
+	from := net.ParseIP(address)
+	return slices.ContainsFunc(hosts, func(host string) bool {
+		all, err := net.DefaultResolver.LookupIPAddr(ctx, host)
+		return err == nil && slices.ContainsFunc(all, func(a net.IPAddr) bool { return a.IP.Equal(from) })
+	})
 }
 
 // verifyHost compares the first certificate of a chain with a host: its alternative names,

@@ -17,6 +17,8 @@ type TLS struct {
 	Settings secure.Settings
 	Serves   bool // a port speaks TLS; else the settings have no effect
 	PlainToo bool // and the port for both speaks without it, too
+
+	MembersOnly bool // of the ports for servers: the certificate must be for a host of the configuration
 }
 
 // The families of settings, by how their keys begin.
@@ -24,6 +26,8 @@ const (
 	ClientTLS = "ssl."
 	PeerTLS   = "ssl.quorum."
 )
+
+const membersOnly = "conclave.sslQuorumMembersOnly"
 
 // tlsKeys say which ports speak TLS, and how.
 func (r *reader) tlsKeys() map[string]setting {
@@ -40,6 +44,9 @@ func (r *reader) tlsKeys() map[string]setting {
 		"sslQuorum":               inEnsemble(used(flag(&peers.Serves), "false", "the ports for servers speak TLS, and so does what is dialed")),
 		"portUnification": inEnsemble(used(flag(&peers.PlainToo), "false", "those ports take connections with and without TLS. A running ensemble gets TLS in three rounds of restarts: "+
 			"first this alone, then `sslQuorum` beside it, then `sslQuorum` alone")),
+		membersOnly: inEnsemble(used(flag(&peers.MembersOnly), "true, and false with `reconfigEnabled`", "who connects to those ports has the certificate of a host "+
+			"that the configuration names, for its name or its address, so that a server joins once the others know it; else any certificate that is for the address it comes from "+
+			"is enough to be sent all data. Without `ssl.quorum.clientHostnameVerification` it has no effect. Not in Apache")),
 		"sslQuorumReloadCertFiles": used(flag(&peers.Settings.Reload), "false", reload),
 	}
 	r.family(table, ClientTLS, &clients.Settings)
@@ -96,6 +103,9 @@ func (r *reader) tls() {
 	}
 	clients.Serves = c.SecureAddr != "" || clients.PlainToo
 	c.Auth.X509 = clients.Serves
+	if _, given := r.seen[membersOnly]; !given {
+		peers.MembersOnly = !c.ReconfigEnabled
+	}
 	peersSpeak := c.Ensemble != nil && (peers.Serves || peers.PlainToo)
 	r.idleTLS(ClientTLS, clients.Serves, "without secureClientPort or client.portUnification no port for clients speaks TLS")
 	r.idleTLS(PeerTLS, peersSpeak, "without sslQuorum or portUnification, and an ensemble, no port for servers speaks TLS")
