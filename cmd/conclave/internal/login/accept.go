@@ -24,21 +24,23 @@ func (f *File) acceptor(section string, m *module) (func() sasl.Server, error) {
 		return nil, err
 	}
 	var as *types.PrincipalName // nil: any that the key table has
+	var realm string
 	if m.options["principal"] != "*" {
-		name, _, err := f.principal(section, m)
+		name, of, err := f.principal(section, m)
 		if err != nil {
 			return nil, err
 		}
-		as = &name
+		as, realm = &name, of
 	}
-	return func() sasl.Server { return &accepting{keys: keys, as: as} }, nil
+	return func() sasl.Server { return &accepting{keys: keys, as: as, realm: realm} }, nil
 }
 
 // accepting is the side that learns who the other one is: a ticket, perhaps an answer to
 // it, and then the agreement that nothing more is protected.
 type accepting struct {
-	keys *keyTable
-	as   *types.PrincipalName
+	keys  *keyTable
+	as    *types.PrincipalName // nil: any that the key table has
+	realm string               // of as
 
 	next         func(token []byte) ([]byte, bool, error) // nil at the beginning
 	key          types.EncryptionKey
@@ -79,6 +81,9 @@ func (a *accepting) ticket(token []byte) ([]byte, bool, error) {
 	var req messages.APReq
 	if err := req.Unmarshal(body); err != nil {
 		return nil, false, err
+	}
+	if a.as != nil && req.Ticket.Realm != a.realm {
+		return nil, false, fmt.Errorf("the ticket is one of another realm than %s", a.realm) // its key may be in the table, too
 	}
 	if err := strong(req.Ticket.EncPart.EType); err != nil {
 		return nil, false, err

@@ -253,6 +253,28 @@ func TestNamesThatReadAsOthersAreRefused(t *testing.T) {
 	}
 }
 
+// A key table may have the keys of one name in two realms; a section is of one of them.
+func TestTicketOfAnotherRealmIsRefused(t *testing.T) {
+	ours, others := newRealm(t, 18), newRealm(t, 18)
+	others.name, others.path = "OTHER.COM", ours.path
+	others.keys = ours.keys
+	others.add("zookeeper/h1", 1)
+	for _, c := range []struct {
+		principal string
+		of        *realm
+		taken     bool
+	}{
+		{"zookeeper/h1@EXAMPLE.COM", ours, true}, {"zookeeper/h1@EXAMPLE.COM", others, false},
+		{"zookeeper/h1@OTHER.COM", ours, false}, {"zookeeper/h1@OTHER.COM", others, true}, {"*", ours, true}, {"*", others, true},
+	} {
+		s := ours.server(c.principal)()
+		err := meet(s, c.of.client(c.of.ticket("bob", "zookeeper/h1", 1, soon())))
+		if proved, _ := s.Names(); (err == nil) != c.taken || (proved != "") != c.taken {
+			t.Errorf("%s takes a ticket of %s: %q, %v", c.principal, c.of.name, proved, err)
+		}
+	}
+}
+
 func TestATicketIsShownOnce(t *testing.T) {
 	r := newRealm(t, 18)
 	c := r.client(r.ticket("bob", "zookeeper/h1", 1, soon()))
