@@ -108,6 +108,19 @@ func (r *Rules) Authenticate(name string, credential []byte, remoteIP string) ([
 	return proved, nil
 }
 
+// Guessed reports whether what a password has proved has the super user's name, and is not
+// the super user.
+func (r *Rules) Guessed(proved []zk.Identity) bool {
+	user, _, _ := strings.Cut(r.SuperDigest, ":")
+	if user == "" || slices.Contains(proved, Super) {
+		return false
+	}
+	return slices.ContainsFunc(proved, func(id zk.Identity) bool {
+		name, _, _ := strings.Cut(id.ID, ":")
+		return id.Scheme == "digest" && name == user
+	})
+}
+
 // Digest is the identity of a credential under the Rules of a server with SHA1.
 func Digest(credential string) string { return (&Rules{}).Digest(credential) }
 

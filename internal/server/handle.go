@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"errors"
+	"net/netip"
 
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/replica"
@@ -478,7 +479,19 @@ func (c *conn) authenticate(r *zk.Request) zk.Code {
 		c.elsewhere = errors.Is(err, auth.ErrOtherEnsemble)
 		return zk.ErrAuthFailed
 	}
+	if c.server.reader.Auth.Guessed(proved) {
+		c.server.noteGuess(c.remote)
+	}
 	return c.proved(proved)
+}
+
+// noteGuess counts a wrong password of the super user. Its client is told what Apache tells
+// it: nothing.
+func (s *Server) noteGuess(client netip.AddrPort) {
+	s.stats.authFailed.Add(1)
+	if count, tell := s.stats.guesses.note(s.monoMs()); tell {
+		s.cfg.Logger.Warn("a client does not know the super user's password: it guesses, or the password has changed", "client", client, "failed", count)
+	}
 }
 
 // noteEnsemble counts what clients say of the ensemble that they want to speak to.

@@ -3,11 +3,13 @@ package server
 import (
 	"bytes"
 	"io"
+	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/replica"
@@ -135,5 +137,33 @@ func gone(t *testing.T, p *peer) {
 	_ = p.socket.SetReadDeadline(time.Now().Add(20 * time.Second))
 	if _, err := io.Copy(io.Discard, p.socket); err != nil {
 		t.Errorf("the connection stays: %v", err)
+	}
+}
+
+// A client that guesses the super user's password is told nothing; the log and a metric
+// tell of it.
+func TestWrongPasswordsOfTheSuperUserAreToldOf(t *testing.T) {
+	log := &logged{}
+	s := start(t, vfs.NewMem(), func(c *Config) {
+		c.Auth.SuperDigest = auth.Digest("root:secret")
+		c.Logger = slog.New(slog.NewTextHandler(log, nil))
+	})
+	p := dial(t, s, nil)
+	for _, c := range []struct {
+		credential string
+		failed     int64
+	}{{"bob:secret", 0}, {"root:secret", 0}, {"rootless:x", 0}, {"root:hunter2", 1}, {"root:", 2}, {"root", 3}} {
+		if code, _ := p.do(zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: []byte(c.credential)}); code != zk.OK {
+			t.Errorf("%s: %v", c.credential, code)
+		}
+		if n := s.stats.authFailed.Load(); n != c.failed {
+			t.Errorf("%s: %d have failed, want %d", c.credential, n, c.failed)
+		}
+	}
+	if n := log.count("the super user's password"); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+	if n := log.count("hunter2"); n != 0 {
+		t.Error("a password is in the log")
 	}
 }

@@ -25,6 +25,7 @@ type stats struct {
 	connects   atomic.Int64
 	authFailed atomic.Int64
 	handshakes failures
+	guesses    failures // wrong passwords of the super user
 	refusals   [refusals]failures
 	waits      atomic.Int64 // requests that waited for their turn
 	latency    latency

@@ -271,7 +271,7 @@ func (r *reader) authKeys() map[string]setting {
 	c := &r.out.Server.Auth
 	return map[string]setting{
 		"skipACL": used(choice(&c.SkipACL, "yes", "no"), "no", "`yes`: everybody may do everything"),
-		"DigestAuthenticationProvider.superDigest": used(r.superDigest, "none", "`user:hash` of the super user"),
+		"DigestAuthenticationProvider.superDigest": used(r.superDigest, "none", "`user:hash` of the super user. Take a long password of a machine's making: how often it is guessed is in the log and in `auth_failed_count`, and has no limit"),
 		"DigestAuthenticationProvider.enabled":     used(notFlag(&c.NoDigest), "true", "the scheme digest"),
 		"DigestAuthenticationProvider.digestAlg": used(digestHash(&c.Hash), "SHA1", "the hash of digests, by Java's name: MD5, SHA-256, SHA-512, "+
 			"SHA3-256 and their kind. All servers of an ensemble need the same; lists that are in the tree keep the hashes that they have"),
