@@ -89,8 +89,11 @@ func identities(cfg *server.Config) string {
 // mustProve says what a client must have proved before it may ask for anything.
 func mustProve(config *zoocfg.Config, cfg *server.Config) string {
 	for _, scheme := range cfg.Auth.Enforce {
-		if scheme == "ip" {
+		switch scheme {
+		case "ip":
 			return "nothing: every client has an address, which is an identity of the scheme ip"
+		case "digest":
+			return "nothing: every client may add a name and a password of its own, which are an identity of the scheme digest"
 		}
 	}
 	switch {
@@ -117,6 +120,7 @@ func superUsers(cfg *server.Config) string {
 		for _, name := range cfg.Auth.Principals.Supers {
 			all = append(all, "sasl "+name)
 		}
+		all = append(all, "sasl super, where an ACL has an entry of that scheme")
 	}
 	if len(all) == 0 {
 		return "nobody"
@@ -173,6 +177,9 @@ func servers(say func(what, format string, args ...any), config *zoocfg.Config, 
 		say("servers", "%s: %s", port, text)
 	}
 	say("servers", "another server is %s", proof)
+	if peers := &config.PeerTLS; peers.Serves && peers.Settings.NoHostCheck {
+		say("servers", "one that is dialed may have the certificate of any host (%shostnameVerification=false)", zoocfg.PeerTLS)
+	}
 }
 
 // peersCertified reports whether both ports for servers want a certificate.

@@ -51,13 +51,17 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 		"proofs": {lines: "enforce.auth.enabled=true\nenforce.auth.schemes=digest,x509\nclient.portUnification=true\nssl.clientAuth=want\n" +
 			"DigestAuthenticationProvider.superDigest=root:x", want: []string{
 			"clients    :2181: in clear text, or TLS, a certificate is asked for, and who has none gets in",
-			"identities world, ip, digest, x509", "must prove an identity of one of the schemes digest, x509", "super user digest root",
+			"identities world, ip, digest, x509", "super user digest root",
+			"must prove nothing: every client may add a name and a password of its own, which are an identity of the scheme digest",
 		}},
-		"a scheme that proves nothing": {lines: "enforce.auth.enabled=true\nenforce.auth.schemes=digest,ip", want: []string{
+		"a scheme that proves nothing": {lines: "enforce.auth.enabled=true\nenforce.auth.schemes=ip", want: []string{
 			"must prove nothing: every client has an address, which is an identity of the scheme ip"}},
 		"SASL": {lines: "sessionRequireClientSASLAuth=true\njava.security.auth.login.config=/jaas\nsuperUser=bob",
 			change: func(c *server.Config) { c.SASL = func() sasl.Server { return nil } }, want: []string{
-				"identities world, ip, digest, sasl", "must prove an identity of the scheme sasl", "super user sasl bob"}},
+				"identities world, ip, digest, sasl", "must prove an identity of the scheme sasl", "super user sasl bob; sasl super, where an ACL has an entry of that scheme"}},
+		"schemes that prove something": {lines: "enforce.auth.enabled=true\nenforce.auth.schemes=x509,sasl\nclient.portUnification=true\njava.security.auth.login.config=/jaas", want: []string{
+			"clients    :2181: in clear text, or TLS, a certificate is required", "identities world, ip, digest, x509, sasl; but no client can prove itself by sasl",
+			"must prove an identity of one of the schemes x509, sasl"}},
 		"SASL that nobody can use": {lines: "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider", want: []string{
 			"identities world, ip, digest, sasl; but no client can prove itself by sasl"}},
 		"everybody may do everything": {lines: "skipACL=yes\nforceSync=no\n4lw.commands.whitelist=*", want: []string{
@@ -81,7 +85,8 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 			"servers    b:2889: TLS, a certificate is required (for the address it comes from)\n" +
 				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is who has the certificate of a host of the configuration"}},
 		"ensemble with TLS where hosts are not compared": {lines: ensemble + "sslQuorum=true\nssl.quorum.hostnameVerification=false", want: []string{
-			"servers    b:2889: TLS, a certificate is required\nservers    b:3889: TLS, a certificate is required\nservers    another server is who has a certificate, and says so: give the servers an authority of their own"}},
+			"servers    b:2889: TLS, a certificate is required\nservers    b:3889: TLS, a certificate is required\nservers    another server is who has a certificate, and says so: give the servers an authority of their own\n" +
+				"servers    one that is dialed may have the certificate of any host (ssl.quorum.hostnameVerification=false)"}},
 		"ensemble on its way to TLS": {lines: ensemble + "sslQuorum=true\nportUnification=true\nquorumListenOnAllIPs=true\nssl.quorum.clientAuth=none", change: proofs(false), want: []string{
 			"servers    :2889: in clear text, or TLS, no certificate is asked for; this server dials with TLS\n" +
 				"servers    :3889: in clear text, or TLS, no certificate is asked for; this server dials with TLS\n" +

@@ -229,6 +229,7 @@ func (r *reader) finish() {
 	r.tls()
 	r.sasl()
 	r.enforced()
+	r.unused()
 	r.limits()
 	r.metrics()
 	r.admin()

@@ -78,6 +78,8 @@ func TestEveryServedKeyReachesTheServer(t *testing.T) {
 		}
 	}
 	javas := []string{"jute.maxbuffer", "znode.container.checkIntervalMs", "znode.container.maxPerMinute", "znode.container.maxNeverUsedIntervalMs"}
+	without := func(remark string) bool { return strings.Contains(remark, "superDigest: has no effect") }
+	c.Remarks = slices.DeleteFunc(c.Remarks, without)
 	for i, remark := range c.Remarks {
 		if i >= len(javas) || !strings.HasSuffix(remark, javas[i]+": has an effect here, but not in Apache ZooKeeper, which takes it as a Java property alone, with -D") {
 			t.Error(remark)
@@ -168,6 +170,41 @@ func TestWhatApacheWouldStartWithStartsWithRemarks(t *testing.T) {
 		c, err := read(t, line)
 		if err != nil || strings.Join(c.Remarks, "\n") != want {
 			t.Errorf("%s:\n got %q, %v\nwant %q", line, c.Remarks, err, want)
+		}
+	}
+}
+
+// An operator who asks for protection, and turns it off by another key, is told.
+func TestProtectionThatIsOffIsRemarked(t *testing.T) {
+	const tls, jaas = "secureClientPort=2281\n", "java.security.auth.login.config=/jaas.conf\n"
+	for lines, want := range map[string]string{
+		tls + "ssl.clientHostnameVerification=true":                                                    "",
+		tls + "ssl.clientHostnameVerification=true\nssl.hostnameVerification=false":                    "ssl.clientHostnameVerification: has no effect: ssl.hostnameVerification=false turns it off, as in Apache ZooKeeper",
+		tls + "ssl.clientHostnameVerification=false\nssl.hostnameVerification=false":                   "",
+		tls + "ssl.clientHostnameVerification=true\nssl.clientAuth=none":                               "ssl.clientHostnameVerification: has no effect: nobody is asked for a certificate, ssl.clientAuth is none",
+		tls + "ssl.crl=true\nssl.clientAuth=none":                                                      "ssl.crl: has no effect: nobody is asked for a certificate, ssl.clientAuth is none",
+		tls + "ssl.ocsp=true\nssl.clientAuth=none":                                                     "ssl.ocsp: has no effect: nobody is asked for a certificate, ssl.clientAuth is none",
+		tls + "ssl.ocsp=true\nssl.clientAuth=want":                                                     "",
+		"DigestAuthenticationProvider.superDigest=super:x":                                             "",
+		"DigestAuthenticationProvider.superDigest=super:x\nDigestAuthenticationProvider.enabled=false": "DigestAuthenticationProvider.superDigest: has no effect: DigestAuthenticationProvider.enabled=false",
+		"X509AuthenticationProvider.superUser=CN=a":                                                    "X509AuthenticationProvider.superUser: has no effect: no port for clients speaks TLS",
+		tls + "X509AuthenticationProvider.superUser=CN=a":                                              "",
+		tls + "X509AuthenticationProvider.superUser=CN=a\nssl.clientAuth=none":                         "X509AuthenticationProvider.superUser: has no effect: nobody is asked for a certificate, ssl.clientAuth is none",
+		"superUser.1=bob":                            "superUser.1: has no effect: no client can prove a name by SASL without a JAAS file, -D java.security.auth.login.config=FILE",
+		"letAnySaslUserDoX=any":                      "letAnySaslUserDoX: has no effect: no client can prove a name by SASL without a JAAS file, -D java.security.auth.login.config=FILE",
+		"SASLAuthenticationProvider.superPassword=x": "SASLAuthenticationProvider.superPassword: has no effect: no client can prove a name by SASL without a JAAS file, -D java.security.auth.login.config=FILE",
+		jaas + "superUser=bob\nSASLAuthenticationProvider.superPassword=x":    "",
+		"ssl.clientHostnameVerification=true\nssl.hostnameVerification=false": "",
+	} {
+		c, err := read(t, lines)
+		var told []string
+		for _, remark := range c.Remarks {
+			if _, text, _ := strings.Cut(remark, ": "); strings.Contains(text, "has no effect") && !strings.Contains(text, "speaks TLS") || strings.HasPrefix(text, "X509") {
+				told = append(told, text)
+			}
+		}
+		if err != nil || strings.Join(told, "\n") != want {
+			t.Errorf("%s:\n got %q, %v\nwant %q", lines, told, err, want)
 		}
 	}
 }

@@ -1,0 +1,54 @@
+package zoocfg
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// unused remarks keys that ask for protection, or give rights, and have no effect because
+// of others.
+func (r *reader) unused() {
+	c, clients, peers := &r.out.Server.Auth, &r.out.ClientTLS, &r.out.PeerTLS
+	nobodyAsked := strings.EqualFold(clients.Settings.ClientAuth, "none")
+	const (
+		none   = "nobody is asked for a certificate, ssl.clientAuth is none"
+		noJAAS = "no client can prove a name by SASL without a JAAS file, -D java.security.auth.login.config=FILE"
+		noTLS  = "no port for clients speaks TLS"
+	)
+	for _, key := range slices.Sorted(maps.Keys(r.seen)) {
+		why := ""
+		switch {
+		case key == ClientTLS+"clientHostnameVerification" && clients.Serves && clients.Settings.ClientHostCheck:
+			why = hostsUncompared(ClientTLS, clients)
+		case key == PeerTLS+"clientHostnameVerification" && peers.Settings.ClientHostCheck && r.out.Server.Ensemble != nil && (peers.Serves || peers.PlainToo):
+			why = hostsUncompared(PeerTLS, peers)
+		case key == ClientTLS+"crl" && clients.Serves && clients.Settings.CRL && nobodyAsked,
+			key == ClientTLS+"ocsp" && clients.Serves && clients.Settings.OCSP && nobodyAsked:
+			why = none
+		case key == "DigestAuthenticationProvider.superDigest" && c.NoDigest:
+			why = "DigestAuthenticationProvider.enabled=false"
+		case key == "X509AuthenticationProvider.superUser" && !clients.Serves:
+			why = noTLS
+		case key == "X509AuthenticationProvider.superUser" && nobodyAsked:
+			why = none
+		case r.out.SASL.File == "" && (key == "superUser" || strings.HasPrefix(key, superUsers) || key == "letAnySaslUserDoX" ||
+			key == "SASLAuthenticationProvider.superPassword"):
+			why = noJAAS
+		}
+		if e := r.seen[key]; why != "" && e.Value != "" {
+			r.remark(&e, "has no effect: %s", why)
+		}
+	}
+}
+
+// hostsUncompared returns why nobody who connects is compared with hosts, "" if they are.
+func hostsUncompared(prefix string, t *TLS) string {
+	switch {
+	case t.Settings.NoHostCheck:
+		return prefix + "hostnameVerification=false turns it off, as in Apache ZooKeeper"
+	case strings.EqualFold(t.Settings.ClientAuth, "none"):
+		return "nobody is asked for a certificate, " + prefix + "clientAuth is none"
+	}
+	return ""
+}
