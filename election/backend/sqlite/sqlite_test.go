@@ -2,7 +2,9 @@ package sqlite
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"modernc.org/sqlite"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
@@ -258,6 +262,132 @@ func TestWriteThatEndsWithItsContextLeavesNoLock(t *testing.T) {
 	for range 2 * connectionsMax {
 		version = write(t, s, record.Record{Heartbeat: 3}, version)
 		version = write(t, openStore(t, url), record.Record{Heartbeat: 4}, version)
+	}
+}
+
+// lateDriver opens connections of which one answers, when it has done its last
+// statement of those that are allowed, that the context has ended.
+type lateDriver struct {
+	driver.Connector
+	allowed atomic.Int64
+	cancel  func()
+}
+
+type lateConn struct {
+	driver.Conn
+	by *lateDriver
+}
+
+func (d *lateDriver) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := d.Connector.Connect(ctx)
+	return &lateConn{conn, d}, err
+}
+
+// late is called when a statement was done.
+func (d *lateDriver) late() error {
+	if d.allowed.Add(-1) != 0 {
+		return nil
+	}
+	d.cancel()
+	return context.Canceled
+}
+
+func (c *lateConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	result, err := c.Conn.(driver.ExecerContext).ExecContext(ctx, query, args)
+	if late := c.by.late(); late != nil {
+		return nil, late
+	}
+	return result, err
+}
+
+func (c *lateConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := c.Conn.(driver.QueryerContext).QueryContext(ctx, query, args)
+	if late := c.by.late(); late != nil {
+		if err == nil {
+			_ = rows.Close()
+		}
+		return nil, late
+	}
+	return rows, err
+}
+
+// TestContextThatEndsWithAStatementLeavesNothing (sqlite-Q3): whichever statement was
+// done when its context ended, the pool has no connection within a transaction or with
+// pragmas that are ours, and everybody can write.
+func TestContextThatEndsWithAStatementLeavesNothing(t *testing.T) {
+	url := newURL(t)
+	execute(t, url, "pragma journal_mode = wal", "create table theirs (a)")
+	own, err := sqlite.NewConnector("file:" + strings.TrimPrefix(url, "sqlite://") + "?_pragma=busy_timeout(7777)&_pragma=synchronous(off)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := openStore(t, url)
+	write(t, other, record.Record{}, "")
+	// try has one request meet its end with its n-th statement, and returns whether it
+	// had as many.
+	try := func(t *testing.T, n int64, request func(context.Context, *store, string) error) bool {
+		late := &lateDriver{Connector: own}
+		db := sql.OpenDB(late)
+		defer db.Close()
+		db.SetMaxOpenConns(1)
+		s := storeOn(t, db)
+		_, version, err := s.Read(within(t), "e")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(within(t))
+		defer cancel()
+		late.cancel = cancel
+		late.allowed.Store(n)
+		err = request(ctx, s, version)
+		met := late.allowed.Swap(0) <= 0
+		if errors.Is(err, election.ErrPermanent) || !met && err != nil {
+			t.Errorf("statement %d: %v", n, err)
+		}
+		var busy, synchronous int64
+		err = db.QueryRowContext(within(t), "select timeout, synchronous from pragma_busy_timeout, pragma_synchronous").Scan(&busy, &synchronous)
+		if err != nil || busy != 7777 || synchronous != 0 {
+			t.Errorf("statement %d leaves busy_timeout=%d and synchronous=%d, %v", n, busy, synchronous, err)
+		}
+		r, version, err := s.Read(within(t), "e")
+		if err != nil {
+			t.Errorf("statement %d: a read after it: %v", n, err)
+			return met
+		}
+		short, end := context.WithTimeout(within(t), s.options.Timeout)
+		defer end()
+		if _, err := other.Write(short, "e", r, version); err != nil {
+			t.Errorf("statement %d: another process writes after it: %v", n, err)
+		}
+		return met
+	}
+	for what, request := range map[string]func(context.Context, *store, string) error{
+		"election": func(ctx context.Context, s *store, version string) error {
+			_, err := s.Write(ctx, "e", record.Record{Nonce: rand.Text()}, version)
+			return err
+		},
+		"renewal": func(ctx context.Context, s *store, version string) error {
+			r, _, err := other.Read(within(t), "e")
+			r.Heartbeat++
+			if err == nil {
+				_, err = s.Write(ctx, "e", r, version)
+			}
+			return err
+		},
+		"read": func(ctx context.Context, s *store, _ string) error {
+			_, _, err := s.Read(ctx, "e")
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			n := int64(1)
+			for try(t, n, request) {
+				n++
+			}
+			if n < 5 {
+				t.Errorf("it had %d statements", n)
+			}
+		})
 	}
 }
 

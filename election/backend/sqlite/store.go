@@ -29,7 +29,8 @@ type store struct {
 var _ record.Store = (*store)(nil)
 
 // on runs work on one connection, within the time limit. What is left in a state
-// that nobody knows is closed.
+// that nobody knows is closed: a statement of which a driver only says that the
+// context has ended may have been executed.
 func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
@@ -44,8 +45,8 @@ func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn) er
 		}
 		return work(ctx, conn)
 	})
-	if errors.Is(err, driver.ErrBadConn) {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // which closes it
+	if errors.Is(err, driver.ErrBadConn) || err != nil && ctx.Err() != nil {
+		discard(conn)
 	}
 	return err
 }

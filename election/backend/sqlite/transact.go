@@ -75,10 +75,14 @@ func discard(conn *sql.Conn) {
 // transact runs work in a transaction of its own.
 func transact(ctx context.Context, conn *sql.Conn, begin string, work func() error) error {
 	if _, err := conn.ExecContext(ctx, begin); err != nil {
-		if isNested(err) {
+		switch {
+		case isNested(err):
 			return errNested
+		case !isBusy(err):
+			rollback(ctx, conn) // it may have begun all the same: its context has ended
+			discard(conn)
 		}
-		return err // none was begun, or the connection is closed with its context
+		return err
 	}
 	err := work()
 	if err == nil {
@@ -86,11 +90,17 @@ func transact(ctx context.Context, conn *sql.Conn, begin string, work func() err
 			return nil
 		}
 	}
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpWithin)
-	defer cancel()
-	if _, failed := conn.ExecContext(within, "rollback"); failed != nil || !isOrdinary(err) {
+	if failed := rollback(ctx, conn); failed != nil || !isOrdinary(err) {
 		discard(conn)
 	}
+	return err
+}
+
+// rollback ends a transaction, also after the end of ctx.
+func rollback(ctx context.Context, conn *sql.Conn) error {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpWithin)
+	defer cancel()
+	_, err := conn.ExecContext(within, "rollback")
 	return err
 }
 
