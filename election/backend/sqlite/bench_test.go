@@ -12,10 +12,23 @@ import (
 func BenchmarkPoll(b *testing.B) {
 	s := openStore(b, newURL(b))
 	write(b, s, record.Record{Nonce: "n"}, "")
+	poll(b, s)
+}
+
+// BenchmarkPollOfALooker is one through a connection that has written nothing yet.
+func BenchmarkPollOfALooker(b *testing.B) {
+	url := newURL(b)
+	write(b, openStore(b, url), record.Record{Nonce: "n"}, "")
+	poll(b, storeOn(b, openDB(b, url, "")))
+}
+
+func poll(b *testing.B, s *store) {
 	for b.Loop() {
-		var version string
-		err := s.on(b.Context(), func(ctx context.Context, conn *sql.Conn) error {
-			return conn.QueryRowContext(ctx, s.sql.version, "e").Scan(&version)
+		err := s.on(b.Context(), func(ctx context.Context, conn *sql.Conn, f file) error {
+			return s.through(ctx, conn, f, func(by *statements) (err error) {
+				_, err = s.version(ctx, conn, by, "e")
+				return err
+			})
 		})
 		if err != nil {
 			b.Fatal(err)

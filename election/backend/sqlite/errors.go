@@ -37,6 +37,10 @@ func isNoTable(err error) bool { return says(err, "no such table") }
 // isNested reports whether a transaction was begun within another.
 func isNested(err error) bool { return says(err, "within a transaction") }
 
+// isDatabaseMoved reports whether SQLite itself has seen that the file was removed or
+// replaced, which it does with a rollback journal. Not every driver tells the number.
+func isDatabaseMoved(err error) bool { return says(err, "readonly database (1032)") }
+
 // explain says what was being done and what to do about it, and marks what no
 // retry can overcome.
 func (s *store) explain(what string, err error) error {
@@ -53,9 +57,12 @@ func (s *store) explain(what string, err error) error {
 	case says(err, "unable to open database file", "out of memory (14)"), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return election.Permanent(fmt.Errorf("%w; its directory has to exist, and this user to write there", err))
 	case says(err, "readonly database"):
-		return election.Permanent(fmt.Errorf("%w; this user has to write to the file and to its directory", err))
+		return election.Permanent(fmt.Errorf("%w; this user has to write to the file and to its directory; "+
+			"if the file was replaced while this program ran, restart that", err))
 	case says(err, "file is not a database", "disk image is malformed"):
 		return election.Permanent(fmt.Errorf("%w; name another file, or restore this one while no candidate runs", err))
+	case says(err, "too many attached databases"):
+		return election.Permanent(fmt.Errorf("%w; leave space for one, which shows whether a connection has the database's file open", err))
 	case says(err, "no such column", "has no column named"):
 		return election.Permanent(fmt.Errorf("%w; the table is another one, choose a name with table=NAME", err))
 	case errors.Is(err, context.DeadlineExceeded):

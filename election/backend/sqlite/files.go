@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/election/backend/internal/networkfs"
 )
 
-// files are the connections that have served, each with the file that it has open
-// (sqlite-Q4).
+// files are the connections that have served, each with what is known of the file
+// that it has open (sqlite-Q4).
 type files struct {
 	mu    sync.Mutex
 	known map[driver.Conn]file
@@ -24,12 +24,15 @@ type files struct {
 
 // file is one that a connection has open.
 type file struct {
+	conn driver.Conn
 	path string
+	// info is nil as long as another file than that which has the name now may be
+	// open: the connection is of a program's pool and may be from before that file.
 	info os.FileInfo
 }
 
-// knownMax bounds the connections that are known. Those that still serve come back
-// with their next request.
+// knownMax bounds the connections that are known: a pool does not say which it has
+// closed. One that is forgotten proves again what it has open.
 const knownMax = 256
 
 func newFiles() *files { return &files{known: make(map[driver.Conn]file)} }
@@ -48,16 +51,19 @@ func (f *files) get(conn driver.Conn) (file, bool) {
 	return one, ok
 }
 
-func (f *files) put(conn driver.Conn, one file) {
-	if !isKey(conn) {
+func (f *files) put(one file) {
+	if !isKey(one.conn) {
 		return // it is looked at each time
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.known) >= knownMax {
-		clear(f.known)
+	for conn := range f.known {
+		if len(f.known) < knownMax {
+			break
+		}
+		delete(f.known, conn)
 	}
-	f.known[conn] = one
+	f.known[one.conn] = one
 }
 
 // errMoved says that a connection has another file open than the database's.
@@ -65,32 +71,35 @@ var errMoved = fmt.Errorf("its file was removed or replaced: %w", driver.ErrBadC
 
 // admit returns an error for a connection that must not serve: errMoved for that
 // one, others for every one to this database (sqlite-Q5).
-func (f *files) admit(ctx context.Context, conn *sql.Conn) error {
+func (f *files) admit(ctx context.Context, conn *sql.Conn) (file, error) {
 	var raw driver.Conn
 	if err := conn.Raw(func(one any) error { raw, _ = one.(driver.Conn); return nil }); err != nil {
-		return err
+		return file{}, err
 	}
 	if one, known := f.get(raw); known {
-		return one.check()
+		return one, one.check()
 	}
 	one, err := lookAt(ctx, conn)
-	if err == nil {
-		f.put(raw, one)
+	if err != nil {
+		return file{}, err
 	}
-	return err
+	one.conn = raw
+	f.put(one)
+	return one, one.check()
 }
 
-// check returns an error if another file has the name by which it was opened.
+// check returns an error if another file has the name by which it was opened, or
+// none has.
 func (o file) check() error {
 	now, err := os.Stat(o.path)
-	if err != nil || !os.SameFile(o.info, now) {
+	if err != nil || o.info != nil && !os.SameFile(o.info, now) {
 		return errMoved
 	}
 	return nil
 }
 
-// lookAt asks a connection what it has open, and refuses what others could not see
-// or lock.
+// lookAt asks a connection for the name of what it has open, and refuses what others
+// could not see or lock.
 func lookAt(ctx context.Context, conn *sql.Conn) (file, error) {
 	var path, mode string
 	if err := conn.QueryRowContext(ctx, "select file from pragma_database_list where name = 'main'").Scan(&path); err != nil {
@@ -105,11 +114,7 @@ func lookAt(ctx context.Context, conn *sql.Conn) (file, error) {
 	if !strings.EqualFold(mode, "normal") {
 		return file{}, errExclusive
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return file{}, fmt.Errorf("%w (%w)", errMoved, err)
-	}
-	return file{path, info}, refuseNetwork(path)
+	return file{path: path}, refuseNetwork(path)
 }
 
 // refuseNetwork returns an error for a database on a network file system.

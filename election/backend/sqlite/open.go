@@ -98,7 +98,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 			if err := prepare(ctx, conn); err != nil {
 				return nil, errors.Join(err, conn.Close())
 			}
-			c.files.put(conn, file{c.path, after})
+			c.files.put(file{conn, c.path, after})
 			return conn, nil
 		}
 		if err := conn.Close(); err != nil {

@@ -7,7 +7,8 @@ import (
 )
 
 // Statements with their parameters. @table is filled in; its schema keeps a
-// temporary table of the same name from standing in for it.
+// temporary table of the same name from standing in for it, or one of a database
+// that is attached.
 const (
 	ddlSQL = `create table if not exists @table (
 	name    text not null primary key,
@@ -36,11 +37,12 @@ type statements struct {
 	ddl, read, version, names, insert, update string
 }
 
-func statementsFor(table string) (*statements, error) {
+func statementsFor(schema, table string) (*statements, error) {
 	quoted, err := quoteTable(table)
 	if err != nil {
 		return nil, err
 	}
+	quoted = schema + "." + quoted
 	fill := strings.NewReplacer("@table", quoted).Replace
 	return &statements{table: table, ddl: fill(ddlSQL), read: fill(readSQL), version: fill(versionSQL),
 		names: fill(namesSQL), insert: fill(insertSQL), update: fill(updateSQL)}, nil
@@ -48,14 +50,13 @@ func statementsFor(table string) (*statements, error) {
 
 const identifierMax = 200
 
-// quoteTable quotes a name and puts it into the main database, whose file is
-// looked at; not into one that is attached.
+// quoteTable quotes a name.
 func quoteTable(table string) (string, error) {
 	lower := strings.ToLower(table)
 	if table == "" || len(table) > identifierMax || strings.ContainsAny(table, "\x00?") || strings.HasPrefix(lower, "sqlite_") {
 		return "", fmt.Errorf("table %q: %w", table, errTable)
 	}
-	return `main."` + strings.ReplaceAll(table, `"`, `""`) + `"`, nil
+	return `"` + strings.ReplaceAll(table, `"`, `""`) + `"`, nil
 }
 
 // A question mark in a name could be taken for a parameter.

@@ -85,6 +85,7 @@ func TestStore(t *testing.T) {
 		{"OfAProgram", "", "_pragma=busy_timeout(20000)&_pragma=synchronous(off)"},
 		{"OfAProgramThatNeverWaits", "truncate", "_pragma=busy_timeout(0)"},
 		{"OneConnection", "wal", "_txlock=exclusive"},
+		{"OneCache", "wal", "cache=shared"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			url := newURL(t)
@@ -427,6 +428,98 @@ func TestFileThatIsReplacedIsNoticed(t *testing.T) {
 		if _, err := s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 4}, version); !errors.Is(err, record.ErrConflict) {
 			t.Errorf("a write over the version of the old file: %v", err)
 		}
+	}
+}
+
+// replace puts a copy in place of a database, as an operator does who restores one.
+func replace(t testing.TB, url string) {
+	t.Helper()
+	path := strings.TrimPrefix(url, "sqlite://")
+	execute(t, url, "vacuum into '"+path+".copy'")
+	for _, suffix := range []string{"-wal", "-shm"} {
+		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(path+".copy", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestConnectionFromBeforeARestoreDoesNotServe (sqlite-Q4): an application's pool had
+// it open, and it is the first that we see of it.
+func TestConnectionFromBeforeARestoreDoesNotServe(t *testing.T) {
+	for _, test := range []struct{ journal, parameters string }{
+		{"wal", ""}, {"wal", "_pragma=busy_timeout(5000)"}, {"wal", "cache=shared"}, {"delete", ""},
+	} {
+		url := newURL(t)
+		execute(t, url, "pragma journal_mode = "+test.journal, "create table theirs (a)")
+		version := write(t, openStore(t, url), record.Record{Heartbeat: 1}, "")
+		db := openDB(t, url, test.parameters)
+		db.SetMaxOpenConns(1)
+		var n int
+		if err := db.QueryRowContext(within(t), "select count(*) from theirs").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		replace(t, url)
+		s, other := storeOn(t, db), openStore(t, url)
+		if _, err := s.Write(within(t), "e", record.Record{Heartbeat: 2}, version); !errors.Is(err, errMoved) {
+			t.Errorf("%+v: a write into a file that was replaced: %v", test, err)
+		}
+		version = write(t, other, record.Record{Heartbeat: 3}, version)
+		if r, _, err := s.Read(within(t), "e"); err != nil || r.Heartbeat != 3 {
+			t.Errorf("%+v: heartbeat %d is read, %v", test, r.Heartbeat, err)
+		}
+		version = write(t, s, record.Record{Heartbeat: 4}, version)
+		write(t, other, record.Record{Heartbeat: 5}, version)
+	}
+}
+
+// TestLookersSeeTheFileThatHasTheName (sqlite-Q4), through a connection that has
+// another one open and never writes.
+func TestLookersSeeTheFileThatHasTheName(t *testing.T) {
+	for _, parameters := range []string{"", "mode=ro", "cache=shared"} {
+		url := newURL(t)
+		version := write(t, openStore(t, url), record.Record{Heartbeat: 1}, "")
+		db := openDB(t, url, parameters)
+		db.SetMaxOpenConns(1)
+		var n int
+		if err := db.QueryRowContext(within(t), "select count(*) from conclave_elections").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		s := storeOn(t, db)
+		for i := uint64(1); i < 4; i++ {
+			replace(t, url)
+			r, now, err := s.Read(within(t), "e")
+			if err != nil || r.Heartbeat != i || now != version {
+				t.Fatalf("%q: heartbeat %d is read and not %d, %v", parameters, r.Heartbeat, i, err)
+			}
+			waited := make(chan error, 1)
+			go func() { waited <- s.Wait(within(t), "e", now, 20*time.Second) }()
+			version = write(t, openStore(t, url), record.Record{Heartbeat: i + 1}, version)
+			if err := <-waited; err != nil {
+				t.Errorf("%q: %v", parameters, err)
+			}
+			if names, err := s.Names(within(t)); err != nil || len(names) != 1 {
+				t.Errorf("%q: %q, %v", parameters, names, err)
+			}
+		}
+	}
+}
+
+// TestManyConnectionsMakeNoneForgotten (sqlite-Q4): one that is no longer known is
+// not taken for one that has the file open which has the name now.
+func TestManyConnectionsMakeNoneForgotten(t *testing.T) {
+	url := newURL(t)
+	s := openStore(t, url)
+	s.db.SetMaxOpenConns(1)
+	version := write(t, s, record.Record{Heartbeat: 1}, "")
+	replace(t, url)
+	for range knownMax {
+		s.files.put(file{conn: &lateConn{}})
+	}
+	if _, err := s.Write(within(t), "e", record.Record{Heartbeat: 2}, version); !errors.Is(err, errMoved) {
+		t.Errorf("a write into a file that was replaced: %v", err)
 	}
 }
 

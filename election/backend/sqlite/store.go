@@ -21,6 +21,7 @@ type store struct {
 	db      *sql.DB
 	options Options
 	sql     *statements
+	beside  *statements // see store.through
 	files   *files
 	// begun, when a test sets it, is called within every transaction.
 	begun func(ctx context.Context, conn *sql.Conn)
@@ -31,7 +32,7 @@ var _ record.Store = (*store)(nil)
 // on runs work on one connection, within the time limit. What is left in a state
 // that nobody knows is closed: a statement of which a driver only says that the
 // context has ended may have been executed.
-func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn) error) error {
+func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn, file) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	conn, err := s.db.Conn(ctx)
@@ -40,11 +41,15 @@ func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn) er
 	}
 	defer func() { _ = conn.Close() }() // back to the pool
 	err = patiently(ctx, conn, func() error {
-		if err := s.files.admit(ctx, conn); err != nil {
+		one, err := s.files.admit(ctx, conn)
+		if err != nil {
 			return err
 		}
-		return work(ctx, conn)
+		return work(ctx, conn, one)
 	})
+	if isDatabaseMoved(err) {
+		err = fmt.Errorf("%w (%w)", errMoved, err)
+	}
 	if errors.Is(err, driver.ErrBadConn) || err != nil && ctx.Err() != nil {
 		discard(conn)
 	}
@@ -55,28 +60,30 @@ func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn) er
 func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
 	var r record.Record
 	var version string
-	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
-		r, version, err = s.look(ctx, conn, name)
-		return err
+	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn, f file) error {
+		return s.through(ctx, conn, f, func(by *statements) (err error) {
+			r, version, err = s.look(ctx, conn, by, name)
+			return err
+		})
 	})
 	return r, version, s.explain("read", err)
 }
 
 // look reads a row as it is now: in a transaction that somebody had left open it
 // would be what it was then.
-func (s *store) look(ctx context.Context, conn *sql.Conn, name string) (r record.Record, version string, err error) {
+func (s *store) look(ctx context.Context, conn *sql.Conn, by *statements, name string) (r record.Record, version string, err error) {
 	err = transact(ctx, conn, "begin", func() (err error) {
-		r, version, err = s.row(ctx, conn, name)
+		r, version, err = s.row(ctx, conn, by, name)
 		return err
 	})
 	return r, version, err
 }
 
 // row reads a row.
-func (s *store) row(ctx context.Context, conn *sql.Conn, name string) (record.Record, string, error) {
+func (s *store) row(ctx context.Context, conn *sql.Conn, by *statements, name string) (record.Record, string, error) {
 	var r record.Record
 	var version, text string
-	err := conn.QueryRowContext(ctx, s.sql.read, name).Scan(&version, &text)
+	err := conn.QueryRowContext(ctx, by.read, name).Scan(&version, &text)
 	if errors.Is(err, sql.ErrNoRows) || isNoTable(err) {
 		return r, "", nil
 	}
@@ -95,25 +102,36 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 	if err != nil {
 		return "", err
 	}
-	next := newVersion()
-	err = s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
-		before, now, err := s.look(ctx, conn, name)
-		if err != nil {
-			return err
+	next, written := newVersion(), false
+	err = s.on(ctx, func(ctx context.Context, conn *sql.Conn, f file) error {
+		if !written { // a proof that has met a lock is tried again alone
+			if err := s.swap(ctx, conn, name, r, next, string(text), version); err != nil {
+				return err
+			}
+			written = true
 		}
-		if now != version {
-			return record.ErrConflict
-		}
-		put := func() error { return s.put(ctx, conn, name, next, string(text), version) }
-		if r.Nonce == before.Nonce && r.Token == before.Token {
-			return put()
-		}
-		return synced(ctx, conn, put) // sqlite-Q2
+		return s.prove(ctx, conn, f, name, next)
 	})
 	if err != nil {
 		return "", s.explain("write", err)
 	}
 	return next, nil
+}
+
+// swap writes a row if it has the version.
+func (s *store) swap(ctx context.Context, conn *sql.Conn, name string, r record.Record, next, text, version string) error {
+	before, now, err := s.look(ctx, conn, s.sql, name)
+	if err != nil {
+		return err
+	}
+	if now != version {
+		return record.ErrConflict
+	}
+	put := func() error { return s.put(ctx, conn, name, next, text, version) }
+	if r.Nonce == before.Nonce && r.Token == before.Token {
+		return put()
+	}
+	return synced(ctx, conn, put) // sqlite-Q2
 }
 
 // put is the transaction of a write.
@@ -151,12 +169,11 @@ func (s *store) Wait(ctx context.Context, name, version string, limit time.Durat
 	defer cancel()
 	for {
 		var now string
-		err := s.on(within, func(ctx context.Context, conn *sql.Conn) error {
-			err := conn.QueryRowContext(ctx, s.sql.version, name).Scan(&now)
-			if errors.Is(err, sql.ErrNoRows) || isNoTable(err) {
-				return nil
-			}
-			return err
+		err := s.on(within, func(ctx context.Context, conn *sql.Conn, f file) error {
+			return s.through(ctx, conn, f, func(by *statements) (err error) {
+				now, err = s.version(ctx, conn, by, name)
+				return err
+			})
 		})
 		if err == nil && now != version {
 			return nil
@@ -171,26 +188,44 @@ func (s *store) Wait(ctx context.Context, name, version string, limit time.Durat
 // Names returns the names of all rows.
 func (s *store) Names(ctx context.Context) ([]string, error) {
 	var names []string
-	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
-		names = nil // of a look that was interrupted by a lock
-		rows, err := conn.QueryContext(ctx, s.sql.names)
-		if isNoTable(err) {
-			return nil
-		}
-		if err != nil {
+	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn, f file) error {
+		return s.through(ctx, conn, f, func(by *statements) (err error) {
+			names, err = s.list(ctx, conn, by)
 			return err
-		}
-		defer func() { _ = rows.Close() }() // Err tells
-		for rows.Next() {
-			var name string
-			if err := rows.Scan(&name); err != nil {
-				return err
-			}
-			names = append(names, name)
-		}
-		return rows.Err()
+		})
 	})
 	return names, s.explain("read", err)
+}
+
+// list reads the names of all rows.
+func (s *store) list(ctx context.Context, conn *sql.Conn, by *statements) ([]string, error) {
+	rows, err := conn.QueryContext(ctx, by.names)
+	if isNoTable(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // Err tells
+	var names []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
+
+// version reads the version of a row, "" if there is none.
+func (s *store) version(ctx context.Context, conn *sql.Conn, by *statements, name string) (string, error) {
+	var version string
+	err := conn.QueryRowContext(ctx, by.version, name).Scan(&version)
+	if errors.Is(err, sql.ErrNoRows) || isNoTable(err) {
+		return "", nil
+	}
+	return version, err
 }
 
 // newVersion returns 32 random hexadecimal digits.

@@ -59,12 +59,17 @@ func set(ctx context.Context, conn *sql.Conn, pragma string, value int64) error 
 
 // putBack sets what its owner had set. A connection on which that fails is closed.
 func putBack(ctx context.Context, conn *sql.Conn, pragma string, value int64) error {
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpWithin)
+	within, cancel := afterEnd(ctx)
 	defer cancel()
 	if err := set(within, conn, pragma, value); err != nil {
 		discard(conn)
 	}
 	return nil
+}
+
+// afterEnd returns a context for what is done also after the end of ctx.
+func afterEnd(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), cleanUpWithin)
 }
 
 // discard closes a connection: a transaction that it is in is rolled back.
@@ -98,7 +103,7 @@ func transact(ctx context.Context, conn *sql.Conn, begin string, work func() err
 
 // rollback ends a transaction, also after the end of ctx.
 func rollback(ctx context.Context, conn *sql.Conn) error {
-	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpWithin)
+	within, cancel := afterEnd(ctx)
 	defer cancel()
 	_, err := conn.ExecContext(within, "rollback")
 	return err
