@@ -1,6 +1,7 @@
 package holders
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,8 +89,10 @@ func (l *RWLock) gate(priority int) (*election.Elector, error) {
 }
 
 // Read waits until no writer acts or waits and a place is free, runs the function while
-// this candidate may read, and returns what Candidate.Hold does. Its context ends before
-// anybody may write.
+// this candidate may read, and returns what Candidate.Hold does; but the cause of the
+// function's context when that has ended and the function says no more than that, so that
+// one which was cut short by an operator passes for no success (ErrResigned). Its context
+// ends before anybody may write.
 func (l *RWLock) Read(ctx context.Context, function func(context.Context, Held) error) error {
 	places, err := New(l.backend, l.name, l.readers, l.options)
 	if err != nil {
@@ -168,13 +171,19 @@ func newReading(ctx context.Context, token election.Token) *reading {
 func (r *reading) run(places *Candidate, function func(context.Context, Held) error) {
 	defer close(r.ended)
 	defer r.cancel()
+	var cut error
 	r.err = places.Hold(r.ctx, func(ctx context.Context, place Place) error {
 		if !r.state.CompareAndSwap(asking, acting) {
 			return nil
 		}
 		close(r.granted)
-		return function(ctx, Held{r.token, []election.Leadership{place.Leadership}})
+		err := function(ctx, Held{r.token, []election.Leadership{place.Leadership}})
+		cut = cutShort(ctx, err)
+		return err
 	})
+	if r.err == nil {
+		r.err = cut
+	}
 }
 
 // withdraw gives up a reading that has no place yet, or returns false. It does not wait
@@ -188,9 +197,11 @@ func (r *reading) withdraw() bool {
 }
 
 // Write waits until nobody reads or writes, runs the function while this candidate alone
-// may act, and returns its error; if it has none, a *election.LostError when the lock was
-// lost, or the cause of ctx when that has ended. Its context ends before anybody else
-// may act. A panic of the function comes out of Write, after the lock was released.
+// may act, and returns its error; if it has none, or one that only says that it was told
+// to end, a *election.LostError when the lock was lost, or the cause of ctx when that has
+// ended. One that was told to end for another reason and says so was cut short by an
+// operator, and Write returns that reason (election.ErrResigned). Its context ends before
+// anybody else may act. A panic of the function comes out of Write, after the lock was released.
 func (l *RWLock) Write(ctx context.Context, function func(context.Context, Held) error) error {
 	gate, err := l.gate(1)
 	if err != nil {
@@ -232,7 +243,7 @@ func (l *RWLock) Write(ctx context.Context, function func(context.Context, Held)
 	if last.err == nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return last.err
+	return cmp.Or(last.err, last.cut)
 }
 
 // place returns a candidate for one place.

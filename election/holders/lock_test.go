@@ -476,6 +476,41 @@ func TestWriterThatLosesAPlaceIsTold(t *testing.T) {
 	}
 }
 
+// TestActThatIsCutShortIsNoSuccess: an operator asks who acts to give up what it holds,
+// and the function stops half way.
+func TestActThatIsCutShortIsNoSuccess(t *testing.T) {
+	store := electiontest.NewStore(nil)
+	l, err := holders.NewRWLock(store, "tables", 1, election.Options{ID: "a", Lease: lockLease})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, test := range map[string]struct {
+		act  func(context.Context, func(context.Context, holders.Held) error) error
+		name string
+	}{
+		"a reader's place": {l.Read, "tables/places/1"},
+		"a writer's place": {l.Write, "tables/places/1"},
+		"a writer's gate":  {l.Write, "tables/gate"},
+	} {
+		for how, returns := range map[string]func(context.Context) error{
+			"the error of its context": func(ctx context.Context) error { return ctx.Err() },
+			"the cause":                context.Cause,
+			"what it met":              func(ctx context.Context) error { return fmt.Errorf("step 3: %w", ctx.Err()) },
+		} {
+			err := test.act(t.Context(), func(ctx context.Context, _ holders.Held) error {
+				if err := store.Ask(ctx, test.name, election.Request{}); err != nil {
+					t.Error(err)
+				}
+				<-ctx.Done()
+				return returns(ctx)
+			})
+			if !errors.Is(err, election.ErrResigned) {
+				t.Errorf("%s is given up, and the function returns %s: %v", what, how, err)
+			}
+		}
+	}
+}
+
 func see(ctx context.Context, b election.Backend, name string) (election.View, error) {
 	for view, err := range b.Observe(context.WithoutCancel(ctx), name) {
 		return view, err

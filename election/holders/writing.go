@@ -25,6 +25,7 @@ type writing struct {
 
 	acted      bool  // whether the function was called
 	err, cause error // of the function, and why its context ended
+	cut        error // the same if the function says that it was told to end
 }
 
 func newWriting(atGate context.Context, lead election.Leadership, places int) *writing {
@@ -127,11 +128,20 @@ func (w *writing) act(function func(context.Context, Held) error) {
 	w.acted = true
 	w.err = function(ctx, held)
 	w.cause = context.Cause(ctx)
-	for _, told := range []error{context.Canceled, context.DeadlineExceeded, w.cause} {
-		if w.cause != nil && errors.Is(w.err, told) {
-			w.err = nil // it only says that it was told to end
+	if w.cut = cutShort(ctx, w.err); w.cut != nil {
+		w.err = nil
+	}
+}
+
+// cutShort returns why a function was told to end, if its error only says that it was.
+func cutShort(ctx context.Context, err error) error {
+	cause := context.Cause(ctx)
+	for _, told := range []error{context.Canceled, context.DeadlineExceeded, cause} {
+		if cause != nil && errors.Is(err, told) {
+			return cause
 		}
 	}
+	return nil
 }
 
 // heldContext is the context of a writer. Its Err looks at the clock, as that of a
