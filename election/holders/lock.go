@@ -234,7 +234,7 @@ func (l *RWLock) Write(ctx context.Context, function func(context.Context, Held)
 		}
 		return err
 	})
-	if last == nil || !last.acted {
+	if last == nil || !last.returned {
 		return err
 	}
 	if lost := (*election.LostError)(nil); last.err == nil && errors.As(last.cause, &lost) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -293,6 +294,11 @@ func TestLockReturnsWhatTheFunctionDoes(t *testing.T) {
 		err := act(ended, func(context.Context, holders.Held) error { t.Error("it acts"); return nil })
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s without time: %v", name, err)
+		}
+	}
+	for name, act := range map[string]func(context.Context, func(context.Context, holders.Held) error) error{"read": l.Read, "write": l.Write} {
+		if err := act(t.Context(), func(context.Context, holders.Held) error { runtime.Goexit(); return nil }); err == nil {
+			t.Errorf("%s whose function ends its goroutine has no error", name)
 		}
 	}
 	func() {

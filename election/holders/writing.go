@@ -24,6 +24,7 @@ type writing struct {
 	closed bool // nothing is collected any more: all were, or it was given up
 
 	acted      bool  // whether the function was called
+	returned   bool  // and has returned: it may have ended its goroutine
 	err, cause error // of the function, and why its context ended
 	cut        error // the same if the function says that it was told to end
 }
@@ -127,6 +128,7 @@ func (w *writing) act(function func(context.Context, Held) error) {
 	}
 	w.acted = true
 	w.err = function(ctx, held)
+	w.returned = true
 	w.cause = context.Cause(ctx)
 	if w.cut = cutShort(ctx, w.err); w.cut != nil {
 		w.err = nil
