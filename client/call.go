@@ -104,9 +104,16 @@ func (c *call) wake() { c.done <- struct{}{} }
 // patience has no end.
 func (c *call) wait(ctx context.Context, client *Client, p *patience) error {
 	for {
+		lost, spent := c.outlives(client, p)
+		if spent {
+			<-c.done
+			return c.err
+		}
 		select {
 		case <-c.done:
 			return c.err
+		case <-lost:
+			continue
 		case <-ctx.Done():
 			client.mu.Lock()
 			c.cancel(ctx.Err(), client)
@@ -123,6 +130,29 @@ func (c *call) wait(ctx context.Context, client *Client, p *patience) error {
 		<-c.done // completed now, or before and about to be decoded
 		return c.err
 	}
+}
+
+// outlives looks after a call that is not completed when its connection is lost, that of
+// a credential: its patience begins then. It returns a channel that is closed when the
+// present server is lost, nil while there is none and for all other calls; or it
+// cancels the call, and says so.
+func (c *call) outlives(client *Client, p *patience) (lost <-chan struct{}, spent bool) {
+	if p == nil || c.Request.Op != zk.OpAuth {
+		return nil, false
+	}
+	client.mu.Lock()
+	defer client.mu.Unlock()
+	switch {
+	case client.serverless():
+		if p.spent() {
+			c.cancel(client.noServer(), client)
+			return nil, true
+		}
+		return nil, false
+	case client.lost == nil:
+		client.lost = make(chan struct{})
+	}
+	return client.lost, false
 }
 
 // cancel ends the call unless it is completed. Client.mu is held.

@@ -29,6 +29,7 @@ type Client struct {
 	link        *link               // being dialled or in use
 	timerMs     int64               // when the timer goroutine wakes
 	space       chan struct{}       // closed when there is space for another request; nil if nobody waits
+	lost        chan struct{}       // closed when there is no server any more; nil if nobody waits
 	subscribers []*Subscription
 	untold      []Event // for Options.OnEvent
 	missed      int     // events for which untold had no space

@@ -36,6 +36,10 @@ func (c *Client) stepAt(nowMs int64, e clientsession.Event, ready *[]*call) {
 		close(c.space)
 		c.space = nil
 	}
+	if c.lost != nil && c.serverless() {
+		close(c.lost)
+		c.lost = nil
+	}
 }
 
 // post is step for those who do not hold Client.mu.

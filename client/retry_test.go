@@ -114,6 +114,44 @@ func TestAnAnswerIsWaitedForLongerThanAServer(t *testing.T) {
 	})
 }
 
+// TestCredentialWithoutAServerEndsWithItsPatience: its call outlives the connections on
+// which it was not answered.
+func TestCredentialWithoutAServerEndsWithItsPatience(t *testing.T) {
+	for _, one := range []struct {
+		name     string
+		retryFor time.Duration
+		back     time.Duration // how long there is a server again before it is lost again
+		waited   time.Duration
+	}{
+		{"never", RetryNever, 0, 0},
+		{"three seconds", 3 * time.Second, 0, 3 * time.Second},
+		{"a server came back", 3 * time.Second, 10 * time.Second, 11 * time.Second},
+	} {
+		bubble(one.name, t, func(t *testing.T) {
+			f := &fake{timeoutMs: 60_000, script: func(_ *fakeConn, r *zk.Request) bool {
+				return r.Op == zk.OpAuth // which is not answered
+			}}
+			c := f.start(t, func(o *Options) { o.RetryFor = one.retryFor })
+			defer c.Close()
+			synctest.Wait()
+			shown := time.Now()
+			if one.back > 0 {
+				time.AfterFunc(time.Second, func() { f.setDown(false) })
+				time.AfterFunc(time.Second+one.back, func() { f.setDown(true) })
+			}
+			go func() {
+				synctest.Wait()
+				f.setDown(true)
+			}()
+			err := c.AddAuth(t.Context(), "digest", []byte("a:b"))
+			if waited := time.Since(shown); !errors.Is(err, ErrNotRetried) || !errors.Is(err, zk.ErrConnectionLoss) ||
+				waited != one.waited || OutcomeOf(err) != Unknown {
+				t.Errorf("ended after %v with %v, %v", waited, err, OutcomeOf(err))
+			}
+		})
+	}
+}
+
 // TestCompositeRequestsEndWithTheirPatience: none of them goes round and round while
 // there is no server.
 func TestCompositeRequestsEndWithTheirPatience(t *testing.T) {
