@@ -80,7 +80,7 @@ func NewRWLock(backend election.Backend, name string, readers int, options elect
 // gate returns a candidate for the gate.
 func (l *RWLock) gate(priority int) (*election.Elector, error) {
 	options := l.options
-	options.Once, options.Priority = false, priority
+	options.Once, options.Priority = true, priority // see campaign
 	gate, err := election.New(l.backend, l.name+"/gate", options)
 	if err != nil {
 		return nil, fmt.Errorf("gate of %q: %w", l.name, err)
@@ -103,23 +103,16 @@ func (l *RWLock) Read(ctx context.Context, function func(context.Context, Held) 
 		return err
 	}
 	var last *reading
-	waiting, through := context.WithCancel(ctx)
-	defer through()
-	err = gate.Run(waiting, func(atGate context.Context, lead election.Leadership) error {
-		if last != nil && !over(atGate, last.ended) {
-			return nil
-		}
+	after := func() (bool, <-chan struct{}) { return last.state.Load() != withdrawn, last.ended }
+	err = campaign(ctx, gate, after, func(atGate context.Context, lead election.Leadership) error {
 		last = newReading(ctx, lead.Token())
 		go last.run(places, function)
 		select {
 		case <-last.granted:
 		case <-last.ended: // for good
 		case <-atGate.Done():
-			if last.withdraw() {
-				return nil
-			}
+			last.withdraw()
 		}
-		through()
 		return nil
 	})
 	if last == nil {
@@ -132,14 +125,38 @@ func (l *RWLock) Read(ctx context.Context, function func(context.Context, Held) 
 	return last.err
 }
 
-// over waits at the gate for the end of what was begun when this candidate was there
-// before: for as long as it has the gate, or it would pass for stuck.
-func over(atGate context.Context, ended <-chan struct{}) bool {
-	select {
-	case <-ended:
-		return true
-	case <-atGate.Done():
-		return false
+// campaign has turns at the gate until one was the last. After each it is told whether
+// it was, and what is closed when all that it has begun is over. That may be never, if an
+// OnEvent does not return, and others must get through: it is waited for without the gate.
+func campaign(ctx context.Context, gate *election.Elector, after func() (last bool, over <-chan struct{}),
+	turn func(atGate context.Context, lead election.Leadership) error) error {
+	for {
+		had := false
+		err := gate.Run(ctx, func(atGate context.Context, lead election.Leadership) error {
+			had = true
+			return turn(atGate, lead)
+		})
+		var over <-chan struct{}
+		if had {
+			last := false
+			if last, over = after(); last {
+				return err
+			}
+		}
+		lost := (*election.LostError)(nil)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, election.ErrPermanent) || err != nil && !errors.As(err, &lost):
+			return err
+		case !had:
+			continue
+		}
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 
@@ -186,14 +203,12 @@ func (r *reading) run(places *Candidate, function func(context.Context, Held) er
 	}
 }
 
-// withdraw gives up a reading that has no place yet, or returns false. It does not wait
-// until the places know: that is as long as a store does not answer.
-func (r *reading) withdraw() bool {
-	if !r.state.CompareAndSwap(asking, withdrawn) {
-		return false
+// withdraw gives up a reading that has no place yet. It does not wait until the places
+// know: that is as long as a store does not answer.
+func (r *reading) withdraw() {
+	if r.state.CompareAndSwap(asking, withdrawn) {
+		r.cancel()
 	}
-	r.cancel()
-	return true
 }
 
 // Write waits until nobody reads or writes, runs the function while this candidate alone
@@ -221,18 +236,10 @@ func (l *RWLock) Write(ctx context.Context, function func(context.Context, Held)
 			<-last.released
 		}
 	}()
-	waiting, through := context.WithCancel(ctx)
-	defer through()
-	err = gate.Run(waiting, func(atGate context.Context, lead election.Leadership) error {
-		if last != nil && !over(atGate, last.released) {
-			return nil
-		}
+	after := func() (bool, <-chan struct{}) { return last.acted, last.released }
+	err = campaign(ctx, gate, after, func(atGate context.Context, lead election.Leadership) error {
 		last = newWriting(atGate, lead, len(places))
-		err := last.run(places, function)
-		if last.acted {
-			through()
-		}
-		return err
+		return last.run(places, function)
 	})
 	if last == nil || !last.returned {
 		return err

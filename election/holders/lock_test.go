@@ -419,6 +419,82 @@ func TestWriterComesBeforeAReaderAtTheGate(t *testing.T) {
 	all.Wait()
 }
 
+// TestCandidateWhoseLogIsBlockedStopsNobody: its OnEvent does not return. It is at the
+// gate, and loses it: as a reader, to a writer; as a writer, to an operator. When it
+// campaigns again it must not keep the gate while it waits for itself.
+func TestCandidateWhoseLogIsBlockedStopsNobody(t *testing.T) {
+	for _, writes := range []bool{false, true} {
+		t.Run(fmt.Sprint("writes ", writes), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { blocked(t, writes) })
+		})
+	}
+}
+
+func blocked(t *testing.T, writes bool) {
+	c := bubble{time.Now()}
+	store := electiontest.NewStore(c)
+	lock := func(id string, onEvent func(election.Event)) *holders.RWLock {
+		l, err := holders.NewRWLock(store, "tables", 1, election.Options{ID: id, Lease: lockLease, Clock: c, OnEvent: onEvent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	full, endFirst := make(chan struct{}), make(chan struct{})
+	defer func() {
+		close(full)
+		cancel()
+		all.Wait()
+	}()
+	// The first has the only place, and the one with the blocked log waits for it at the gate.
+	all.Go(func() {
+		_ = lock("first", nil).Read(ctx, func(context.Context, holders.Held) error { <-endFirst; return nil })
+	})
+	synctest.Wait()
+	second := lock("second", func(election.Event) { <-full })
+	all.Go(func() {
+		act := second.Read
+		if writes {
+			act = second.Write
+		}
+		_ = act(ctx, func(context.Context, holders.Held) error { return nil })
+	})
+	time.Sleep(lockLease)
+	if view, _ := see(ctx, store, "tables/gate"); view.Leader != "second" {
+		t.Fatalf("%q is at the gate", view.Leader)
+	}
+	wrote := make(chan error, 1)
+	all.Go(func() {
+		wrote <- lock("third", nil).Write(ctx, func(context.Context, holders.Held) error { return nil })
+	})
+	if writes {
+		if err := store.Ask(ctx, "tables/gate", election.Request{}); err != nil {
+			t.Error(err)
+		}
+	}
+	time.Sleep(3 * lockLease)
+	close(endFirst)
+	time.Sleep(3 * lockLease)
+	read := make(chan error, 1)
+	all.Go(func() {
+		read <- lock("fourth", nil).Read(ctx, func(context.Context, holders.Held) error { return nil })
+	})
+	time.Sleep(3 * lockLease)
+	for what, done := range map[string]chan error{"write": wrote, "read": read} {
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		default:
+			view, _ := see(ctx, store, "tables/gate")
+			t.Errorf("nobody can %s: %q is at the gate", what, view.Leader)
+		}
+	}
+}
+
 // longGate is a store that keeps the gate for longer than the places.
 type longGate struct{ *electiontest.Store }
 
