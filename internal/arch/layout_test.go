@@ -32,6 +32,7 @@ var layout = map[string]place{
 	"clock":                                 {0, shell},
 	"internal/tracetest":                    {0, shell},
 	"internal/healthcheck":                  {0, shell},
+	"internal/eventqueue":                   {0, shell},
 	"internal/certtest":                     {0, shell},
 	"internal/childtest":                    {0, shell},
 	"internal/awaittest":                    {0, shell},
