@@ -61,7 +61,8 @@ type Event struct {
 	Err error
 
 	// Missed is how many events were dropped just before this one, because
-	// OnEvent was too slow. Requests are never among them.
+	// OnEvent was too slow. Requests are never among them, but for those of an
+	// election (package election/backend/zookeeper).
 	Missed int
 }
 

@@ -50,6 +50,7 @@ import (
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/internal/eventqueue"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -66,7 +67,8 @@ type Options struct {
 	// Client is how sessions are opened: credentials, TLS, timeouts. Its
 	// SessionTimeout is that of all elections over this backend; zero is the
 	// lease of the claim for which the session is opened. Resume,
-	// AllowReadOnly and RetryFor are ignored.
+	// AllowReadOnly and RetryFor are ignored. OnEvent is called by one goroutine,
+	// with requests too: what it misses of 1024 events is counted in Event.Missed.
 	Client client.Options
 }
 
@@ -87,6 +89,11 @@ func newStore(servers string, options Options) (*store, error) {
 	}
 	if err := zk.ValidatePath(options.Root); err != nil || options.Root == "/" {
 		return nil, fmt.Errorf("zookeeper: root %q: not a path below \"/\" (%v)", options.Root, err)
+	}
+	if onEvent := options.Client.OnEvent; onEvent != nil {
+		// A client tells of a request before that returns: a log that nobody reads would
+		// hold up an election, in the turn of this candidate.
+		options.Client.OnEvent = eventqueue.New(onEvent, func(e *client.Event) *int { return &e.Missed }).Put
 	}
 	options.Client.Resume, options.Client.AllowReadOnly, options.Client.RetryFor = nil, false, 0
 	s := &store{servers: servers, options: options}
