@@ -220,6 +220,10 @@ type View struct {
 	// Metadata is what the leader says of itself (Options.Metadata); empty for
 	// nothing, and for a candidate of another client. It must not be changed.
 	Metadata []byte
+	// Unconfirmed says that the store keeps no time, and that nothing which this
+	// process has seen of it yet shows whether the leader lives: it may have died long
+	// before. The end of its lease tells, as seen from here, or its next renewal.
+	Unconfirmed bool
 	// Waiters are the candidates that wait, next one first, as far as the
 	// backend knows an order. The leader is not among them.
 	Waiters []Waiter

@@ -33,7 +33,7 @@ func (v View) Waits(id string) bool {
 
 // Equal reports whether two views show the same of one election, Err apart.
 func (v View) Equal(w View) bool {
-	return v.Leader == w.Leader && v.Token == w.Token && v.Since.Equal(w.Since) && bytes.Equal(v.Metadata, w.Metadata) &&
+	return v.Leader == w.Leader && v.Token == w.Token && v.Since.Equal(w.Since) && bytes.Equal(v.Metadata, w.Metadata) && v.Unconfirmed == w.Unconfirmed &&
 		slices.EqualFunc(v.Waiters, w.Waiters, func(a, b Waiter) bool {
 			return a.ID == b.ID && bytes.Equal(a.Metadata, b.Metadata)
 		})

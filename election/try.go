@@ -30,10 +30,15 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 //
 // It may wait for a lease where the store keeps everybody out because it may have
 // forgotten a leader; ctx bounds that. A leader that was killed holds the election
-// until its lease has run out. Candidates that try have ids of their own: one with
+// until its lease has run out. Where the store keeps no time and this process has not
+// seen the leader renew (View.Unconfirmed), Try waits for the one or the other, without
+// a place in the queue: ctx bounds that too, and the error then matches ErrHeld. Candidates that try have ids of their own: one with
 // this candidate's id is taken for this one if it is elected at the same time.
 func (e *Elector) Try(ctx context.Context, function func(context.Context, Leadership) error) error {
 	before, err := e.look(ctx)
+	if err != nil && before.Leader != "" {
+		return fmt.Errorf("%w, unless it has died: %w", &HeldError{before}, err)
+	}
 	if err != nil {
 		return fmt.Errorf("election %q: %w", e.name, err)
 	}
@@ -50,13 +55,20 @@ func (e *Elector) Try(ctx context.Context, function func(context.Context, Leader
 	return e.start(r)
 }
 
-// look returns the first View.
+// look returns the first View that shows who leads, or that nobody does. With the error of ctx it
+// returns a leader of whom nothing else was seen.
 func (e *Elector) look(ctx context.Context) (View, error) {
+	last := View{}
 	for view := range e.Observe(ctx) {
-		return view, view.Err
+		if view.Err != nil {
+			return View{}, view.Err
+		}
+		if last = view; view.Leader == "" || !view.Unconfirmed {
+			return view, nil
+		}
 	}
 	if err := context.Cause(ctx); err != nil {
-		return View{}, err
+		return last, err
 	}
 	return View{}, Permanent(ErrClosed)
 }
@@ -69,7 +81,7 @@ func (r *run) watchOthers(ctx context.Context, last Token) {
 		switch mine := view.Leader == r.elector.options.ID && view.Token > last; {
 		case view.Err != nil:
 			err = fmt.Errorf("election %q: %w", r.elector.name, view.Err)
-		case view.Leader == "", mine:
+		case view.Leader == "", view.Unconfirmed, mine:
 			continue
 		default:
 			err = &HeldError{view}

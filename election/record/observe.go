@@ -57,7 +57,7 @@ func viewOf(s *claims.Sight, name string, now clock.Instant) (election.View, clo
 	view := election.View{Election: name, Token: s.Record.Token}
 	again := now.Add(observeLimit)
 	if at := s.VacantAt(); now < at && s.Record.Nonce != "" {
-		view.Leader, view.Metadata = s.Record.Holder, s.Record.Metadata
+		view.Leader, view.Metadata, view.Unconfirmed = s.Record.Holder, s.Record.Metadata, s.Unconfirmed()
 		if h := s.Record.History; len(h) > 0 {
 			view.Since = h[len(h)-1].Since
 		}

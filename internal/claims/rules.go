@@ -24,7 +24,14 @@ type Sight struct {
 	tokenAt   clock.Instant // when it was seen first
 	tokenIn   string
 	notBefore clock.Instant
+	// looked: there was an answer; first is the holder that the first one showed.
+	looked bool
+	first  mark
 }
+
+// Unconfirmed reports whether nothing shows that the holder lives, or has lived since this
+// process looked first: what it has written is what the first answer showed.
+func (s *Sight) Unconfirmed() bool { return s.holder.nonce != "" && s.holder == s.first }
 
 // mark is a heartbeat and the instant at which it was seen first.
 type mark struct {
@@ -62,6 +69,9 @@ func (s *Sight) see(asked, now clock.Instant, record Record, version string) {
 		s.leaseMs, s.token = record.LeaseMs, max(s.token, record.Token)
 	case version != "" && record.Token >= s.token:
 		s.holder, s.token = mark{}, record.Token // released
+	}
+	if !s.looked {
+		s.looked, s.first = true, s.holder
 	}
 	if next := record.Next; next != nil {
 		s.next.see(next.Nonce, next.Heartbeat, now)
