@@ -85,7 +85,8 @@ const (
 	// "try again later": for a service manager the right thing is to start
 	// again, and no shell, signal or common program uses it.
 	ExitLost = 75
-	// ExitWaited: this candidate was not elected within Command.Wait. It is
+	// ExitWaited: this candidate was not elected within Command.Wait, or with
+	// Command.Try another one leads. It is
 	// EX_UNAVAILABLE of sysexits.h.
 	ExitWaited = 69
 	// ExitNotExecutable and ExitNotFound: the command could not be started,
@@ -159,6 +160,9 @@ type Command struct {
 	// Wait is how long to wait for the first leadership; zero is
 	// without end.
 	Wait time.Duration
+	// Try does not wait for another leader: it calls Elector.Try, and ends with
+	// ExitWaited and an error that matches election.ErrHeld.
+	Try bool
 	// OnRemark, if not nil, is told of what went wrong with a hook, or could not
 	// be started, while the run goes on, one call at a time. One that does not return holds up only
 	// the end of Run; remarks that find 16 waiting are dropped.

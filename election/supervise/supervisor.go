@@ -130,8 +130,12 @@ func lookup(name string) (string, error) {
 func (s *supervisor) campaign(ctx context.Context) error {
 	turns := make(chan *turn)
 	ended := make(chan error, 1)
+	lead := s.elector.Run
+	if s.command.Try {
+		lead = s.elector.Try
+	}
 	go func() {
-		ended <- s.elector.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+		ended <- lead(ctx, func(ctx context.Context, lead election.Leadership) error {
 			t := &turn{supervisor: s, ctx: ctx, lead: lead, done: make(chan error, 1)}
 			turns <- t
 			return <-t.done
@@ -180,6 +184,8 @@ func (s *supervisor) result(err error) (int, error) {
 	switch {
 	case errors.Is(err, errWaited):
 		return ExitWaited, fmt.Errorf("supervise: %w: others lead", err)
+	case errors.Is(err, election.ErrHeld) && !errors.As(err, &stopped):
+		return ExitWaited, err
 	case errors.As(err, &lost):
 		return ExitLost, err
 	case err == nil && s.vain != nil:

@@ -1,11 +1,13 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/supervise"
 	"github.com/spf13/cobra"
 )
@@ -25,9 +27,9 @@ the store was not reached within --wait or --connect-timeout; 1 the store cannot
 be used; 2 wrong command line.`
 
 const (
-	// noWaitMax is how long --no-wait takes at most to acquire a lock that nobody was
-	// seen to hold.
-	noWaitMax = 2 * time.Second
+	// attemptMax is how long a store is waited for at first with --no-wait, and how
+	// long a wait lasts at least that was used up until the store was reached.
+	attemptMax = 2 * time.Second
 	// slowMax is how long a store may take to answer at first, whatever --wait says.
 	slowMax = 10 * time.Second
 )
@@ -51,21 +53,17 @@ func newLock() *cobra.Command {
 			if command.Wait < 0 {
 				return cli.Usage("write for example --wait 30s", "--wait %v is negative", command.Wait)
 			}
-			if noWait {
-				command.Wait, v.holderEnds = noWaitMax, true
-			}
-			if v.connect == 0 && command.Wait > 0 {
-				v.connect, v.slow = command.Wait, slowMax
+			command.Try = noWait
+			if v.connect == 0 && (noWait || command.Wait > 0) {
+				v.connect, v.slow = cmp.Or(command.Wait, attemptMax), slowMax
 			}
 			err = v.run(c, command)
 			var exit *exitError
 			if errors.As(err, &exit) && exit.code == supervise.ExitWaited {
-				err = &cli.Error{Err: fmt.Errorf("lock %s: not acquired within %v", v.name, command.Wait),
-					Hint: runHint(exit.code, exit.err), Exit: exit.code}
-			}
-			var own *cli.Error
-			if v.quiet && errors.As(err, &own) && own.Exit == supervise.ExitWaited {
-				return &exitError{code: own.Exit} // a cron job that skips its turn writes no mail
+				if v.quiet {
+					return &exitError{code: exit.code} // a cron job that skips its turn writes no mail
+				}
+				exit.err = v.notAcquired(exit.err, command.Wait)
 			}
 			return err
 		},
@@ -76,4 +74,14 @@ func newLock() *cobra.Command {
 	c.Flags().BoolVar(&noWait, "no-wait", false, "end with code 69 at once if somebody holds the lock")
 	c.MarkFlagsMutuallyExclusive("wait", "no-wait")
 	return c
+}
+
+// notAcquired is the error of a lock that others have.
+func (v *candidate) notAcquired(err error, wait time.Duration) error {
+	var held *election.HeldError
+	if errors.As(err, &held) {
+		return cli.Failed(fmt.Errorf("lock %s: %s holds it", v.name, cli.Visible(held.View.Leader)),
+			"`conclave leader "+v.name+"` shows who holds it; without --no-wait the command waits")
+	}
+	return cli.Failed(fmt.Errorf("lock %s: not acquired within %v", v.name, wait), runHint(supervise.ExitWaited, err))
 }

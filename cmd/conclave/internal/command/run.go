@@ -125,7 +125,7 @@ func (v *candidate) run(c *cobra.Command, command supervise.Command) error {
 // waitLeft is how long to wait for the first leadership when the store was reached after
 // a time: what is left, and enough for one attempt.
 func waitLeft(wait, reached time.Duration) time.Duration {
-	return max(wait-reached, min(wait, noWaitMax))
+	return max(wait-reached, min(wait, attemptMax))
 }
 
 // runHint says what to do about the end of a run.

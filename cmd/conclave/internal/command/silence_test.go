@@ -38,7 +38,7 @@ func TestWaitIsNotBegunAgainWhenTheStoreIsReached(t *testing.T) {
 	for _, one := range []struct{ wait, reached, left time.Duration }{
 		{0, time.Second, 0}, // without end
 		{time.Minute, 20 * time.Second, 40 * time.Second},
-		{time.Minute, time.Minute, noWaitMax},
+		{time.Minute, time.Minute, attemptMax},
 		{time.Second, 9 * time.Second, time.Second},
 	} {
 		if left := waitLeft(one.wait, one.reached); left != one.left {

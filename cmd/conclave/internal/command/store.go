@@ -9,7 +9,6 @@ import (
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/supervise"
 	"github.com/spf13/cobra"
 )
 
@@ -206,10 +205,8 @@ type candidate struct {
 	times    bool
 	connect  time.Duration // 0 is without end
 	slow     time.Duration // the same for servers that do not refuse connections, if it is longer
-	// holderEnds: a leader that is seen before the candidate begins ends the command.
-	holderEnds bool
-	forever    bool
-	options    election.Options // what only some commands set
+	forever  bool
+	options  election.Options // what only some commands set
 }
 
 func (v *candidate) add(c *cobra.Command) {
@@ -236,10 +233,6 @@ func (v *candidate) elector(c *cobra.Command) (*running, error) {
 		b.close()
 		return nil, err
 	}
-	if err := v.endIfHeld(c.Context(), b); err != nil {
-		b.close()
-		return nil, err
-	}
 	if !c.Flags().Changed("lease") {
 		v.lease = max(v.lease, b.Traits().LeaseMin)
 	}
@@ -257,21 +250,6 @@ func (v *candidate) elector(c *cobra.Command) (*running, error) {
 		return nil, cli.Usage("see --id, --lease, --priority and --metadata", "%w", err)
 	}
 	return &running{elector, news, b}, nil
-}
-
-// endIfHeld is the error of a command that does not wait for another leader.
-func (v *candidate) endIfHeld(ctx context.Context, b *opened) error {
-	if !v.holderEnds {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, slowMax)
-	defer cancel()
-	now, err := b.view(ctx, v.name)
-	if err != nil || now.Leader == "" {
-		return err
-	}
-	return &cli.Error{Err: fmt.Errorf("lock %s: %s holds it", v.name, cli.Visible(now.Leader)), Exit: supervise.ExitWaited,
-		Hint: "`conclave leader " + v.name + "` shows who holds it; without --no-wait the command waits"}
 }
 
 // running is a candidate, and where its news go.
