@@ -6,13 +6,11 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/election/backend/internal/networkfs"
 )
 
 // files are the connections that have served, each with what is known of the file
@@ -114,17 +112,7 @@ func lookAt(ctx context.Context, conn *sql.Conn) (file, error) {
 	if !strings.EqualFold(mode, "normal") {
 		return file{}, errExclusive
 	}
-	return file{path: path}, refuseNetwork(path)
-}
-
-// refuseNetwork returns an error for a database on a network file system.
-func refuseNetwork(path string) error {
-	kind, err := networkfs.Shared(filepath.Dir(path))
-	if err != nil || kind == "" {
-		return err
-	}
-	return election.Permanent(fmt.Errorf("%s is on a network file system (%s), whose locks do not hold; "+
-		"use a file on a local disk, or a store such as zk://host:2181", path, kind))
+	return file{path: path}, refuse(path)
 }
 
 var (

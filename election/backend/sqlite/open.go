@@ -84,7 +84,7 @@ type connector struct {
 const movesMax = 5
 
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
-	if err := refuseNetwork(c.path); err != nil {
+	if err := refuse(c.path); err != nil {
 		return nil, err
 	}
 	for range movesMax {
@@ -95,7 +95,10 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		}
 		after, err := os.Stat(c.path)
 		if err == nil && before != nil && os.SameFile(before, after) {
-			if err := prepare(ctx, conn); err != nil {
+			if err = refuse(c.path); err == nil { // now that it is there
+				err = prepare(ctx, conn)
+			}
+			if err != nil {
 				return nil, errors.Join(err, conn.Close())
 			}
 			c.files.put(file{conn, c.path, after})

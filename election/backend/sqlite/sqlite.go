@@ -34,7 +34,9 @@
 //	sqlite-Q5  What no other process could see or lock is refused: a database in
 //	           memory, pragma locking_mode=exclusive, and network file systems, as
 //	           far as they are known (those of Linux, and FUSE but for kinds that
-//	           are local).
+//	           are local); a file with several hard links, or that is mounted by
+//	           itself, as into a container: SQLite names its log after it, and
+//	           those who use another name have another log.
 //
 // Not promised:
 //

@@ -552,6 +552,49 @@ func TestWhatNobodyElseCouldUseIsRefused(t *testing.T) {
 	}
 }
 
+// TestFileWithTwoNamesIsRefused (sqlite-Q5): each name has a log of its own, which those
+// who use the other name do not see.
+func TestFileWithTwoNamesIsRefused(t *testing.T) {
+	url, second := newURL(t), newURL(t)
+	path, other := strings.TrimPrefix(url, "sqlite://"), strings.TrimPrefix(second, "sqlite://")
+	execute(t, url, "pragma journal_mode = wal", "create table theirs (a)")
+	if err := os.Link(path, other); err != nil {
+		t.Skip(err)
+	}
+	for _, one := range []string{url, second} {
+		for what, s := range map[string]*store{"by URL": openStore(t, one), "of a program": storeOn(t, openDB(t, one, ""))} {
+			if _, _, err := s.Read(within(t), "e"); !errors.Is(err, errLinked) || errors.Is(err, election.ErrPermanent) {
+				t.Errorf("%s: a file with two names: %v", what, err)
+			}
+		}
+	}
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := openStore(t, url).Read(within(t), "e"); err != nil {
+		t.Errorf("a file that has one name again: %v", err)
+	}
+}
+
+// TestFileIsLookedAtWhereItIs (sqlite-Q5), not where a symbolic link to it is.
+func TestFileIsLookedAtWhereItIs(t *testing.T) {
+	there, here := t.TempDir(), filepath.Join(t.TempDir(), "elections.db")
+	file := filepath.Join(there, "file.db")
+	if err := os.Symlink(file, here); err != nil {
+		t.Skip(err)
+	}
+	if got := located(here); got != file {
+		t.Errorf("a file that is not there yet is looked at in %s", got)
+	}
+	write(t, openStore(t, "sqlite://"+here), record.Record{}, "")
+	if got := located(here); got != file {
+		t.Errorf("it is looked at in %s", got)
+	}
+	if got, want := located(filepath.Join(there, "none")), filepath.Join(there, "none"); got != want {
+		t.Errorf("a file without a link is looked at in %s", got)
+	}
+}
+
 func TestErrorsAreExplained(t *testing.T) {
 	good, dir := newURL(t), t.TempDir()
 	write(t, openStore(t, good), record.Record{}, "")

@@ -39,8 +39,8 @@ const fuseMagic = 0x65735546
 // others may be anything: sshfs, s3fs, gcsfuse, GlusterFS.
 var localFuse = []string{"fuseblk", "fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.lxcfs", "fuse.bindfs"}
 
-// Shared returns the kind of the network file system that a directory is on, empty
-// for one of this machine.
+// Shared returns the kind of the network file system that a directory or a file is on,
+// empty for one of this machine.
 func Shared(dir string) (string, error) {
 	var fs syscall.Statfs_t
 	var at syscall.Stat_t
@@ -59,6 +59,24 @@ func Shared(dir string) (string, error) {
 		return "", nil
 	}
 	return kind, nil
+}
+
+// IsMount reports whether something is mounted at a path, which must have no symbolic links.
+func IsMount(path string) bool {
+	mounts, _ := os.ReadFile("/proc/self/mountinfo") // without it nobody knows
+	return isMount(string(mounts), path)
+}
+
+// unescape undoes what the kernel does to the characters that separate fields.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+func isMount(mounts, path string) bool {
+	for line := range strings.Lines(mounts) {
+		if fields := strings.Fields(line); len(fields) > 4 && unescape.Replace(fields[4]) == path {
+			return true
+		}
+	}
+	return false
 }
 
 // kindOf returns the type of the file system with a device, as proc_pid_mountinfo(5)

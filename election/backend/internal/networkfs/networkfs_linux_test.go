@@ -53,3 +53,18 @@ func TestLocalDirectoryIsNotShared(t *testing.T) {
 		t.Errorf("a directory that is not there: %v", err)
 	}
 }
+
+// TestMountsAreKnown, also under names that the kernel has to escape.
+func TestMountsAreKnown(t *testing.T) {
+	const mounts = `25 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+90 25 8:1 /srv/e.db /data/my\040own\134e.db rw,nosuid - ext4 /dev/sda1 rw
+`
+	for path, want := range map[string]bool{`/data/my own\e.db`: true, "/data": false, "/": true, "/srv/e.db": false} {
+		if isMount(mounts, path) != want {
+			t.Errorf("%s: mounted is not %t", path, want)
+		}
+	}
+	if !IsMount("/proc") {
+		t.Error("nothing is mounted at /proc")
+	}
+}
