@@ -28,7 +28,34 @@ const (
 	lockPauseMax = 50 * time.Millisecond
 )
 
-// lock holds the lock of a path until the result is closed.
+// linksMax bounds the symbolic links that lead to a file that is not there yet.
+const linksMax = 40
+
+// target returns where a file is, or is made: symbolic links followed. By the path itself
+// a link would be replaced, and two processes that know one file by two names would lock
+// two files. Where it cannot be found out it is the path, which fails when it is opened.
+func target(path string) string {
+	at := path
+	for range linksMax {
+		if found, err := filepath.EvalSymlinks(at); err == nil {
+			return found
+		}
+		next, err := os.Readlink(at)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(next) {
+			next = filepath.Join(filepath.Dir(at), next)
+		}
+		at = next
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(at)); err == nil {
+		return filepath.Join(dir, filepath.Base(at))
+	}
+	return path
+}
+
+// lock holds the lock of a target until the result is closed.
 func lock(ctx context.Context, path string) (io.Closer, error) {
 	file, err := os.OpenFile(path+lockSuffix, os.O_RDWR|os.O_CREATE, 0o660)
 	if err != nil {
@@ -54,8 +81,8 @@ func lock(ctx context.Context, path string) (io.Closer, error) {
 }
 
 // replace puts data in place of a file: after a crash at any point there is the
-// old file or the new one, and when it returns nil the new one. The caller
-// it holds the lock.
+// old file or the new one, and when it returns nil the new one. The path is a target, and
+// the caller holds its lock.
 func replace(path string, data []byte) (err error) {
 	file, err := os.OpenFile(path+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o660)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 //
 // A write replaces the file: after a crash there is the old one or the new one,
 // durable when the write has returned. Writers exclude each other by a lock on
-// the file PATH.lock, which stays; readers need none. A writer that is frozen
+// the file PATH.lock, which stays, where PATH is what symbolic links lead to;
+// readers need none. A writer that is frozen
 // within a write, which lasts as long as two syncs, keeps the others waiting
 // until it goes on or is killed. The directory is of a local disk: locks of
 // network file systems may not hold. A File may be used by several goroutines.
@@ -43,8 +44,10 @@ const fileHeaderBytesMax = 160
 func NewFile(path string) *File { return &File{path} }
 
 // Read returns what the file holds, the zero Content if it is not there.
-func (f *File) Read() (Content, error) {
-	text, err := readFile(f.path)
+func (f *File) Read() (Content, error) { return f.read(f.path) }
+
+func (f *File) read(path string) (Content, error) {
+	text, err := readFile(path)
 	if err != nil || text == nil {
 		return Content{}, err
 	}
@@ -77,12 +80,13 @@ func (f *File) Update(ctx context.Context, token election.Token, change func(old
 }
 
 func (f *File) change(ctx context.Context, token election.Token, change func(Content) ([]byte, error)) (Version, error) {
-	locked, err := lock(ctx, f.path)
+	path := target(f.path)
+	locked, err := lock(ctx, path)
 	if err != nil {
 		return 0, fmt.Errorf("fence: lock: %w", err)
 	}
 	defer func() { _ = locked.Close() }()
-	old, err := f.Read()
+	old, err := f.read(path)
 	if err != nil {
 		return 0, err
 	}
@@ -97,7 +101,7 @@ func (f *File) change(ctx context.Context, token election.Token, change func(Con
 		return 0, fmt.Errorf("fence: %s is as it was: %w", f.path, context.Cause(ctx))
 	}
 	next := Content{data, old.Version + 1, token}
-	if err := replace(f.path, encodeFile(next)); err != nil {
+	if err := replace(path, encodeFile(next)); err != nil {
 		return 0, fmt.Errorf("fence: write version %d: %w", next.Version, err)
 	}
 	return next.Version, nil

@@ -257,3 +257,25 @@ func TestProcessesThatWriteAtOnceLoseNothing(t *testing.T) {
 		t.Errorf("version %d, token %d after %d writes", c.Version, c.Token, n)
 	}
 }
+
+// TestFileIsOneByAllItsNames: one leader knows it by a symbolic link.
+func TestFileIsOneByAllItsNames(t *testing.T) {
+	target, link := filepath.Join(t.TempDir(), "conf"), filepath.Join(t.TempDir(), "conf")
+	if err := os.Symlink(target, link); err != nil {
+		t.Skip(err)
+	}
+	for i, path := range []string{link, target, link} { // the first write makes it
+		token := election.Token(33 + i)
+		if _, err := fence.NewFile(path).Update(t.Context(), token, func([]byte) ([]byte, error) { return []byte(path), nil }); err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range []string{target, link} {
+			if c, err := fence.NewFile(other).Read(); err != nil || c.Token != token || string(c.Data) != path {
+				t.Errorf("%s has %q by token %d and not %d, %v", other, c.Data, c.Token, token, err)
+			}
+			if _, err := fence.NewFile(other).Write(t.Context(), nil, 0, token-1); !errors.Is(err, fence.ErrStale) {
+				t.Errorf("token %d after %d: %v", token-1, token, err)
+			}
+		}
+	}
+}

@@ -89,6 +89,7 @@ func (f *Fence) dismissAll() (gone []<-chan struct{}) {
 func openTokens(path string) (*tokenFile, error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("one process at a time may have it open")) // one try
+	path = target(path)
 	locked, err := lock(ctx, path)
 	if err != nil {
 		return nil, err

@@ -167,3 +167,32 @@ func TestDamagedTokensAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestTokensStayWhereALinkLeads: the link is part of a container's image, the file is on a
+// volume that outlives it.
+func TestTokensStayWhereALinkLeads(t *testing.T) {
+	app, data := t.TempDir(), t.TempDir()
+	link, target := filepath.Join(app, "tokens"), filepath.Join(data, "tokens")
+	for _, step := range []struct {
+		token election.Token
+		want  error
+	}{{42, nil}, {7, fence.ErrStale}} {
+		_ = os.Remove(link)
+		if err := os.Symlink(target, link); err != nil {
+			t.Skip(err)
+		}
+		f, err := fence.Open(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fence.Open(target); err == nil {
+			t.Error("it is opened a second time, by its other name")
+		}
+		if err := f.Check("orders", step.token); !errors.Is(err, step.want) {
+			t.Errorf("token %d: %v", step.token, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
