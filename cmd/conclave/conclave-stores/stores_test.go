@@ -1,13 +1,17 @@
 package main
 
 import (
+	"context"
 	"maps"
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/command"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/scripts"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/election/supervise"
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -19,9 +23,32 @@ func TestMain(m *testing.M) {
 		os.Exit(supervise.Guardian())
 	}
 	testscript.Main(m, map[string]func(){
-		"conclave":        func() { os.Exit(command.Main(nil)) },
-		"conclave-stores": main,
+		"conclave":         func() { os.Exit(command.Main(nil)) },
+		"conclave-stores":  main,
+		"conclave-put-off": func() { os.Exit(command.Main(map[string]command.Open{"redis": openPutOff})) },
 	})
+}
+
+// putOff is a store that may have forgotten a holder: a process that takes an election must
+// have watched it before. There is one for each process.
+type putOff struct {
+	*record.Memory
+	began time.Time
+}
+
+// putOffFor is longer than an attempt is given.
+const putOffFor = 3 * time.Second
+
+func openPutOff(context.Context, string) (election.Backend, func() error, error) {
+	b := record.New(putOff{record.NewMemory(nil), time.Now()}, record.Options{})
+	return b, b.Close, nil
+}
+
+func (p putOff) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
+	if left := putOffFor - time.Since(p.began); left > 0 && r.Nonce != "" {
+		return "", &record.NotYetError{After: left}
+	}
+	return p.Memory.Write(ctx, name, r, version)
 }
 
 func TestEveryStoreThatNeedsAnSDKIsLinked(t *testing.T) {

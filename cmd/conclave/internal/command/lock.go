@@ -20,6 +20,11 @@ store can give the lock to anybody else, and the command finds a token in
 CONCLAVE_TOKEN that grows with every holder: the resource that is acted upon can refuse an
 older one.
 
+A store without a clock of its own cannot say whether the holder still lives.
+There --no-wait watches until that is seen: for a quarter of the holder's lease,
+and of one that was killed until its lease has run out. It also waits while a
+store that was restarted lets nobody in (lease-max in its URL).
+
 Exit codes: that of the command, or 128 and the number of the signal that ended
 it; 69 the lock was not acquired within --wait, or --no-wait found it held; 75 it
 was lost or had to be released; 126 and 127 the command could not be started; 3
@@ -82,6 +87,10 @@ func (v *candidate) notAcquired(err error, wait time.Duration) error {
 	if errors.As(err, &held) {
 		return cli.Failed(fmt.Errorf("lock %s: %s holds it", v.name, cli.Visible(held.View.Leader)),
 			"`conclave leader "+v.name+"` shows who holds it; without --no-wait the command waits")
+	}
+	if wait < v.lease {
+		return cli.Failed(fmt.Errorf("lock %s: not acquired within %v", v.name, wait),
+			"`conclave leader` shows who leads; --wait says how long to wait: less than a lease is too short after a holder was killed")
 	}
 	return cli.Failed(fmt.Errorf("lock %s: not acquired within %v", v.name, wait), runHint(supervise.ExitWaited, err))
 }
