@@ -103,8 +103,11 @@ func (r *run) keep(err error) {
 // WaitLeader returns as soon as somebody leads, with what is seen of the election
 // then. This candidate need not campaign. A store that cannot be asked is waited for
 // until ctx ends; the error says then what the store did.
+//
+// A leader that may have died long before (View.Unconfirmed) is none until it has renewed,
+// which takes a quarter of its lease. With the error of ctx it is in the View.
 func (e *Elector) WaitLeader(ctx context.Context) (View, error) {
-	return e.wait(ctx, func(v View) bool { return v.Leader != "" })
+	return e.wait(ctx, func(v View) bool { return v.Leader != "" && !v.Unconfirmed })
 }
 
 // WaitEnd returns as soon as the leadership with the given token is over, with what is

@@ -131,3 +131,37 @@ func TestTryOfANewProcessEndsWhenItSeesTheLeaderRenew(t *testing.T) {
 		<-ended
 	})
 }
+
+// TestWaitLeaderOfANewProcessShowsNoDeadLeader: the one that it shows has renewed since, or
+// was elected.
+func TestWaitLeaderOfANewProcessShowsNoDeadLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble{time.Now()}
+		store := record.NewMemory(c)
+		backend, _ := process(t, c, store, "dead")
+		if _, err := backend.Acquire(t.Context(), election.Claim{Election: "e", ID: "dead", Nonce: "dead", Lease: tryLease}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		_, observer := process(t, c, store, "observer")
+		short, cancel := context.WithTimeout(t.Context(), tryLease/2)
+		defer cancel()
+		if view, err := observer.WaitLeader(short); !errors.Is(err, context.DeadlineExceeded) || view.Leader != "dead" || !view.Unconfirmed {
+			t.Errorf("while its lease may last: %+v, %v", view, err)
+		}
+		_, next := process(t, c, store, "next")
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- next.Run(ctx, func(ctx context.Context, _ election.Leadership) error { <-ctx.Done(); return nil })
+		}()
+		_, late := process(t, c, store, "late")
+		for _, e := range []*election.Elector{observer, late} {
+			if view, err := e.WaitLeader(t.Context()); err != nil || view.Leader != "next" {
+				t.Errorf("%s is shown %q, %v", e.ID(), view.Leader, err)
+			}
+		}
+		stop()
+		<-ended
+	})
+}

@@ -20,6 +20,8 @@ type seen struct {
 	Token    uint64 `json:"token"`
 	Since    string `json:"since,omitempty"`
 	described
+	// Unconfirmed: nothing that was seen shows whether the leader lives.
+	Unconfirmed bool `json:"unconfirmed,omitempty"`
 	// Candidates are the ids of Waiters.
 	Candidates []string `json:"candidates"`
 	Waiters    []waiter `json:"waiters"`
@@ -34,7 +36,7 @@ type observed struct {
 
 func newSeen(v election.View) seen {
 	s := seen{Election: v.Election, Leader: v.Leader, Token: uint64(v.Token), described: describe(v.Metadata),
-		Candidates: v.WaiterIDs(), Waiters: newWaiters(v.Waiters)}
+		Unconfirmed: v.Unconfirmed, Candidates: v.WaiterIDs(), Waiters: newWaiters(v.Waiters)}
 	if !v.Since.IsZero() {
 		s.Since = wallTime(v.Since)
 	}
@@ -61,9 +63,16 @@ func newLeader() *cobra.Command {
 	var b electionFlags
 	var output outputFlag
 	var timeout time.Duration
+	var now bool
 	c := &cobra.Command{
 		Use:   "leader NAME",
 		Short: "Print who leads an election",
+		Long: `Prints who leads an election. If nobody does, it ends with code 4.
+
+A store without a clock of its own cannot say whether the leader still lives.
+There the command watches until that is seen: for a quarter of the leader's
+lease, and of one that has died until its lease has run out. With --now it prints
+at once who led when that was last written, and says so.`,
 		Example: `  conclave leader billing/nightly
   conclave leader billing/nightly -o json | jq -r .leader`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -72,13 +81,21 @@ func newLeader() *cobra.Command {
 				return err
 			}
 			defer store.close()
-			ctx, cancel := context.WithTimeout(c.Context(), timeout)
-			defer cancel()
-			v, err := store.view(ctx, b.name)
+			var v election.View
+			if now {
+				ctx, cancel := context.WithTimeout(c.Context(), timeout)
+				defer cancel()
+				v, err = store.view(ctx, b.name)
+			} else {
+				v, err = store.watched(c.Context(), b.name, timeout)
+			}
 			if err != nil {
 				return err
 			}
 			s := newSeen(v)
+			if v.Unconfirmed && !p.JSON {
+				fmt.Fprintln(c.ErrOrStderr(), "conclave: it may have died since: it was not seen to renew")
+			}
 			if v.Leader == "" {
 				if p.JSON {
 					err = p.Answer(s, nil)
@@ -91,6 +108,7 @@ func newLeader() *cobra.Command {
 	b.add(c)
 	output.add(c)
 	c.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait for the store")
+	c.Flags().BoolVar(&now, "now", false, "do not watch whether the leader lives where the store cannot say that")
 	return c
 }
 

@@ -39,6 +39,29 @@ func (o *opened) view(ctx context.Context, name string) (election.View, error) {
 	return election.View{}, o.unanswered(fmt.Errorf("look at election %q: %w", name, context.Cause(ctx)))
 }
 
+// watched is view, and goes on while a leader is shown of whom nothing tells whether it
+// lives: until it has renewed, or its lease has run out. The store has so long for its
+// first answer.
+func (o *opened) watched(ctx context.Context, name string, patience time.Duration) (election.View, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(patience, func() { cancel(context.DeadlineExceeded) })
+	defer timer.Stop()
+	told := warnOfSilence(ctx, o.shown, o.addresses)
+	defer told()
+	for v, err := range o.Observe(ctx, name) {
+		timer.Stop()
+		told()
+		if err != nil {
+			return v, o.unanswered(fmt.Errorf("look at election %q: %w", name, err))
+		}
+		if v.Leader == "" || !v.Unconfirmed {
+			return v, nil
+		}
+	}
+	return election.View{}, o.unanswered(fmt.Errorf("look at election %q: %w", name, context.Cause(ctx)))
+}
+
 // reach waits until the store has answered a candidate once, without end if the
 // limits are zero: so long for servers that refuse connections, and so long for
 // slow ones. What no further attempt can change ends it at once.
