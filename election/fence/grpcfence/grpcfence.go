@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/fence"
@@ -48,7 +49,8 @@ func UnaryServer(f *fence.Fence, resource string) grpc.UnaryServerInterceptor {
 // StreamServer is UnaryServer for streams: the token is that with which the
 // stream was opened. A newer one ends the stream's context, and its RecvMsg and
 // SendMsg with codes.Canceled: a client that says nothing holds nobody up. The
-// client of such a stream gets a *fence.StaleError.
+// client of such a stream gets a *fence.StaleError. Nothing writes into a message of protobuf
+// once RecvMsg has returned; one of another codec is not to be used again after an error.
 func StreamServer(f *fence.Fence, resource string) grpc.StreamServerInterceptor {
 	return func(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		return do(s.Context(), f, resource, func(ctx context.Context) error {
@@ -65,8 +67,29 @@ type stream struct {
 
 func (s *stream) Context() context.Context { return s.ctx }
 
+// RecvMsg receives into a message of its own, where there can be one: a call that is left
+// behind must not write into the handler's, which that may use again.
 func (s *stream) RecvMsg(message any) error {
-	return s.during(func() error { return s.ServerStream.RecvMsg(message) })
+	into, hand := apart(message)
+	err := s.during(func() error { return s.ServerStream.RecvMsg(into) })
+	if err == nil {
+		hand()
+	}
+	return err
+}
+
+// apart returns another message of the same kind, and what makes it the given one; a message
+// that is no message of protobuf is its own.
+func apart(message any) (into any, hand func()) {
+	to, ok := message.(proto.Message)
+	if !ok || !to.ProtoReflect().IsValid() {
+		return message, func() {}
+	}
+	from := to.ProtoReflect().New().Interface()
+	return from, func() {
+		proto.Reset(to)
+		proto.Merge(to, from)
+	}
 }
 
 func (s *stream) SendMsg(message any) error {
