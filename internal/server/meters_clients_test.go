@@ -5,6 +5,8 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -214,6 +216,43 @@ func TestReadsAreCountedByTheWholeFirstName(t *testing.T) {
 	want := map[string]tally.Named{"ab": {Count: 3, Sum: 30}, "abc": {Count: 1, Sum: 10}, "a": {Count: 2, Sum: 20}}
 	if !maps.Equal(got, want) {
 		t.Errorf("%v, expected %v", got, want)
+	}
+}
+
+// What is counted by name stays for ever, and clients choose the names: those that are not
+// there, too.
+func TestMetersKeepNoLongNames(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p := dial(t, s, nil)
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	p.must(zk.ErrNoNode, zk.Request{Op: zk.OpExists, Path: "/warm"})
+	const names, long = 100, 500_000
+	before := heap()
+	for i := range names {
+		p.must(zk.ErrNoNode, zk.Request{Op: zk.OpExists, Path: "/" + strings.Repeat("r", long+i)})
+	}
+	if kept := heap() - before; kept > names*long/4 {
+		t.Errorf("%d reads of what is not there keep %d MB", names, kept>>20)
+	}
+	path := "/" + strings.Repeat("w", long)
+	p.must(zk.OK, create(path, "", 0))
+	p.must(zk.OK, zk.Request{Op: zk.OpDelete, Path: path, Version: -1})
+	m := s.Meters()
+	for what, all := range map[string]map[string]tally.Named{"reads": m.ReadBy, "writes": m.Tallies.Written.All()} {
+		if all[tally.Rest].Count == 0 {
+			t.Errorf("%s of long names are not counted", what)
+		}
+		for name := range all {
+			if len(name) > 1000 {
+				t.Errorf("%s: a name of %d bytes", what, len(name))
+			}
+		}
 	}
 }
 

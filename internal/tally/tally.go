@@ -4,7 +4,7 @@
 // Numbers and names go in, totals come out. Nothing here is safe for concurrent use, reads
 // a clock or allocates with each number: the owner of the totals locks them, and says in
 // which unit the numbers are. Everything is bounded: a distribution has a fixed size, and
-// names beyond NamesMax are counted together.
+// names beyond NamesMax, or longer than NameBytesMax, are counted together.
 package tally
 
 import (
@@ -60,7 +60,12 @@ func BucketStart(bucket int) int64 {
 // NamesMax is how many names are told apart.
 const NamesMax = 1000
 
-// Rest is the name of all those beyond NamesMax. No first name of a path has a slash.
+// NameBytesMax is the longest name that is told apart. Clients choose the names, of znodes
+// that are not there too, and what is counted stays.
+const NameBytesMax = 128
+
+// Rest is the name of all those beyond NamesMax, and of longer ones. No first name of a path
+// has a slash.
 const Rest = "/"
 
 // Named is how often a name was counted, and the sum of what was counted with it.
@@ -71,6 +76,9 @@ type Names struct{ of map[string]*Named }
 
 // Note counts n more of a name, with a sum of theirs. The name is copied when it is new.
 func (n *Names) Note(name string, count, sum int64) {
+	if len(name) > NameBytesMax {
+		name = Rest
+	}
 	c := n.of[name]
 	if c == nil && len(n.of) >= NamesMax {
 		name = Rest
@@ -107,7 +115,7 @@ func (n *Names) All() map[string]Named {
 }
 
 // Namespace returns the first name of a path, "" of the root: what ZooKeeper calls its top
-// namespace. It aliases the path.
+// namespace. It aliases the path. A name that is too long to be told apart is Rest.
 func Namespace(path string) string {
 	if path == "" || path[0] != '/' {
 		return ""
@@ -115,6 +123,9 @@ func Namespace(path string) string {
 	name := path[1:]
 	if at := strings.IndexByte(name, '/'); at >= 0 {
 		name = name[:at]
+	}
+	if len(name) > NameBytesMax {
+		return Rest
 	}
 	return name
 }

@@ -2,6 +2,7 @@ package tally
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -37,6 +38,24 @@ func TestNamesBeyondTheLimitAreCountedTogether(t *testing.T) {
 	all := n.All()
 	if len(all) != NamesMax+1 || all[Rest] != (Named{5, 50}) || all["n0"] != (Named{2, 20}) {
 		t.Errorf("%d names, %v, %v", len(all), all[Rest], all["n0"])
+	}
+}
+
+// Clients choose the names, and a thousand of them are kept for ever.
+func TestLongNamesAreCountedTogether(t *testing.T) {
+	longest := strings.Repeat("n", NameBytesMax)
+	var n Names
+	for _, name := range []string{longest, longest + "1", longest + "2"} {
+		n.Note(name, 1, 10)
+	}
+	if all := n.All(); len(all) != 2 || all[Rest] != (Named{2, 20}) || all[longest] != (Named{1, 10}) {
+		t.Errorf("%v", all)
+	}
+	if got := Namespace("/" + longest + "/a"); got != longest {
+		t.Errorf("%q", got)
+	}
+	if got := Namespace("/" + longest + "1/a"); got != Rest {
+		t.Errorf("%q", got)
 	}
 }
 
