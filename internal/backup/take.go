@@ -65,15 +65,17 @@ const tries = 4
 // when the log contradicts the backup. One Take of a place runs at a time, where the
 // place can see to that.
 func (b *Backup) Take(ctx context.Context, s Source, o Options) (Taken, error) {
+	var taken Taken
 	for try := 1; ; try++ {
-		t := taking{Backup: b, ctx: ctx, source: s, options: o}
+		t := taking{Backup: b, ctx: ctx, source: s, options: o, taken: taken}
 		err := t.run()
+		taken = t.taken
 		again := errors.Is(err, fs.ErrNotExist) || vfs.IsCorruption(err)
 		if !again || try == tries {
-			return t.taken, err
+			return taken, err
 		}
 		if err := b.reread(ctx); err != nil {
-			return t.taken, err
+			return taken, err
 		}
 	}
 }
@@ -100,26 +102,37 @@ func (t *taking) run() error {
 	if err != nil {
 		return err
 	}
-	if reach == notReached || t.snapshotDue() {
-		base, err := t.takeSnapshot(reach == notReached)
-		if err != nil {
+	if reach == notReached {
+		if err := t.begin(known); err != nil {
 			return err
 		}
-		if reach == notReached {
-			t.taken.Gap = known
-			from = base
-			if reach, err = t.reach(base, time.Time{}, true); err != nil {
-				return err
-			}
-		}
+		return t.reread(t.ctx)
 	}
-	t.taken.Last = from
-	if reach != nothingNew {
-		if err := t.takeLog(from, reach); err != nil {
+	if err := t.takeLog(from, reach); err != nil {
+		return err
+	}
+	// Last, because the next take goes on from the newest snapshot: if this one were to end
+	// between the two, the log that leads to that would be missing.
+	if t.snapshotDue() {
+		if _, err := t.takeSnapshot(false); err != nil {
 			return err
 		}
 	}
 	return t.reread(t.ctx)
+}
+
+// begin takes a snapshot and the log after it, where the log does not continue what is there.
+func (t *taking) begin(known bool) error {
+	base, err := t.takeSnapshot(true)
+	if err != nil {
+		return err
+	}
+	t.taken.Gap = t.taken.Gap || known
+	reach, err := t.reach(base, time.Time{}, true)
+	if err != nil {
+		return err
+	}
+	return t.takeLog(base, reach)
 }
 
 // look lists what the server has, and then asks what of it is committed.
@@ -221,7 +234,10 @@ func (t *taking) read(after zk.Zxid, gaps bool) (*txnlog.Reader, error) {
 // snapshotDue reports whether a snapshot is wanted though the log would do.
 func (t *taking) snapshotDue() bool {
 	snapshots := t.pieces.snapshots()
-	if t.options.Snapshot || len(snapshots) == 0 {
+	if t.taken.Snapshot != "" || len(snapshots) == 0 {
+		return false // an earlier try has taken one; without any the log continues nothing
+	}
+	if t.options.Snapshot {
 		return true
 	}
 	newest := snapshots[len(snapshots)-1]
@@ -356,6 +372,10 @@ func (c *counter) Write(p []byte) (int, error) {
 // takeLog copies the log from the record at from, or the one after it, to what is
 // committed, in pieces of which each begins with the last record of the one before.
 func (t *taking) takeLog(from zk.Zxid, reach reached) error {
+	t.taken.Last = from
+	if reach == nothingNew {
+		return nil
+	}
 	after := from
 	if reach == withRecord {
 		after--
