@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/snap"
-	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
@@ -47,8 +46,9 @@ type Taken struct {
 	Transactions int
 	Bytes        int64   // as stored
 	Last         zk.Zxid // the backup ends here
-	// Gap: the log that would continue the backup was purged. No state between the end
-	// of what was there and the new snapshot can be restored.
+	// Gap: the log that would continue the backup was purged, or the server has it not, as
+	// its leader has sent it a later state. No state between the end of what was there and the
+	// new snapshot can be restored.
 	Gap bool
 }
 
@@ -102,37 +102,40 @@ func (t *taking) run() error {
 	if err != nil {
 		return err
 	}
-	if reach == notReached {
-		if err := t.begin(known); err != nil {
+	for state := zk.NoZxid; ; {
+		if reach == notReached {
+			if from, reach, err = t.begin(from, known, state); err != nil {
+				return err
+			}
+		}
+		if state, err = t.takeLog(from, reach); err != nil {
 			return err
 		}
-		return t.reread(t.ctx)
-	}
-	if err := t.takeLog(from, reach); err != nil {
-		return err
+		if state == zk.NoZxid {
+			break
+		}
+		from, reach, known = t.taken.Last, notReached, true
 	}
 	// Last, because the next take goes on from the newest snapshot: if this one were to end
 	// between the two, the log that leads to that would be missing.
 	if t.snapshotDue() {
-		if _, err := t.takeSnapshot(false); err != nil {
+		if _, err := t.takeSnapshot(false, zk.NoZxid); err != nil {
 			return err
 		}
 	}
 	return t.reread(t.ctx)
 }
 
-// begin takes a snapshot and the log after it, where the log does not continue what is there.
-func (t *taking) begin(known bool) error {
-	base, err := t.takeSnapshot(true)
+// begin takes a snapshot, of least or later, where the log does not continue what is there,
+// and finds its place in the log.
+func (t *taking) begin(end zk.Zxid, known bool, least zk.Zxid) (zk.Zxid, reached, error) {
+	base, err := t.takeSnapshot(true, least)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	t.taken.Gap = t.taken.Gap || known
+	t.taken.Gap = t.taken.Gap || known && base > end
 	reach, err := t.reach(base, time.Time{}, true)
-	if err != nil {
-		return err
-	}
-	return t.takeLog(base, reach)
+	return base, reach, err
 }
 
 // look lists what the server has, and then asks what of it is committed.
@@ -150,87 +153,6 @@ func (t *taking) look() (err error) {
 	return nil
 }
 
-// reached is how the log of the source continues a history that ends somewhere.
-type reached int
-
-const (
-	notReached    reached = iota // it begins too late, or there is nothing to continue
-	withRecord                   // it has the last record, and what comes after it
-	withSuccessor                // it has not that one, but the one that comes next
-	nothingNew
-)
-
-// reach finds the place in the log where the history ends. A log that covers the place and
-// has not the record is of another history.
-func (t *taking) reach(from zk.Zxid, at time.Time, known bool) (reached, error) {
-	if !known {
-		return notReached, nil
-	}
-	if t.committed <= from {
-		return nothingNew, nil
-	}
-	reader, err := t.read(from-1, true)
-	if err != nil {
-		return 0, err
-	}
-	defer reader.Close()
-	record, err := reader.Next()
-	covers := len(t.segments) > 0 && t.segments[0].First <= from
-	switch {
-	case err != nil && err != io.EOF:
-		return 0, err
-	case err == nil && record.Zxid == from:
-		return withRecord, t.sameTime(&record, at)
-	case at.IsZero() && err == nil && t.isNext(from, record.Zxid):
-		return withSuccessor, nil
-	case err == io.EOF && (len(t.snapshots) == 0 || t.snapshots[0].Zxid <= from):
-		return nothingNew, nil // this server is behind, or was when its files were looked at
-	case err == nil && covers && !at.IsZero():
-		return 0, fmt.Errorf("%w: its last transaction, %s, is not in %s", ErrOtherHistory, from, t.source.LogDir)
-	}
-	return notReached, nil
-}
-
-// isNext reports whether a record comes right after a state whose last transaction the log
-// does not have. The first of a later epoch may come after any end of the one before, of
-// which the log may be purged: it does only while the server keeps that very state, and with
-// it the log from there on, and no state between the two.
-func (t *taking) isNext(from, record zk.Zxid) bool {
-	if record == from+1 {
-		return true
-	}
-	kept := slices.ContainsFunc(t.snapshots, func(f snap.File) bool { return f.Zxid == from })
-	between := slices.ContainsFunc(t.snapshots, func(f snap.File) bool { return from < f.Zxid && f.Zxid < record })
-	return txnlog.Follows(from, record) && kept && !between
-}
-
-// sameTime compares a record with the last one of the backup, of which the name has the time.
-func (t *taking) sameTime(record *txnlog.Record, at time.Time) error {
-	recorded, err := recordTime(record)
-	if err == nil && !at.IsZero() && !recorded.Equal(at) {
-		err = fmt.Errorf("%w: its last transaction, %s, is of %s, and that in %s of %s", ErrOtherHistory, record.Zxid,
-			at.Format(timeLayout), record.File, recorded.Format(timeLayout))
-	}
-	return err
-}
-
-func recordTime(record *txnlog.Record) (time.Time, error) {
-	h, _, _, err := txn.Decode(record.Payload)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%s at offset %d: %w", record.File, record.Offset, err)
-	}
-	return time.UnixMilli(h.Time).UTC(), nil
-}
-
-// read reads the log after a zxid.
-func (t *taking) read(after zk.Zxid, gaps bool) (*txnlog.Reader, error) {
-	options := txnlog.ReadOptions{PayloadBytesMax: t.source.PayloadBytesMax, AllowGaps: gaps}
-	for _, s := range t.snapshots {
-		options.Snapshots = append(options.Snapshots, s.Zxid)
-	}
-	return txnlog.NewReader(t.source.FS, t.source.LogDir, after, options)
-}
-
 // snapshotDue reports whether a snapshot is wanted though the log would do.
 func (t *taking) snapshotDue() bool {
 	snapshots := t.pieces.snapshots()
@@ -246,16 +168,16 @@ func (t *taking) snapshotDue() bool {
 }
 
 // takeSnapshot copies the newest snapshot that is whole and returns its zxid: in a new
-// backup, or after a gap, one that the log goes on from, if there is one. The last record
-// of the log tells the next take which history it is.
-func (t *taking) takeSnapshot(goesOn bool) (zk.Zxid, error) {
+// backup, or after a gap, one that the log goes on from, if there is one of least or later.
+// The last record of the log tells the next take which history it is.
+func (t *taking) takeSnapshot(goesOn bool, least zk.Zxid) (zk.Zxid, error) {
 	var damaged error
 	files := t.snapshots
-	if goesOn && len(files) > 1 && !t.logAfter(files[0].Zxid) {
+	if goesOn && len(files) > 1 && t.endsLog(files[0].Zxid) {
 		files = append(slices.Clone(files[1:]), files[0])
 	}
 	for _, file := range files {
-		if file.Zxid > t.committed {
+		if file.Zxid < least || file.Zxid > t.committed {
 			continue
 		}
 		base, err := t.copySnapshot(file)
@@ -270,15 +192,19 @@ func (t *taking) takeSnapshot(goesOn bool) (zk.Zxid, error) {
 	return 0, fmt.Errorf("no snapshot in %s is of what is committed (%s)", t.source.SnapDir, t.committed)
 }
 
-// logAfter reports whether the log has a record after a zxid that is committed.
-func (t *taking) logAfter(zxid zk.Zxid) bool {
-	reader, err := t.read(zxid, true)
+// endsLog reports whether the log has the record of a zxid, and none after it that is
+// committed.
+func (t *taking) endsLog(zxid zk.Zxid) bool {
+	reader, err := t.read(zxid-1, true)
 	if err != nil {
 		return false
 	}
 	defer reader.Close()
+	if record, err := reader.Next(); err != nil || record.Zxid != zxid {
+		return false
+	}
 	record, err := reader.Next()
-	return err == nil && record.Zxid <= t.committed
+	return err != nil || record.Zxid > t.committed
 }
 
 // copySnapshot reads a snapshot twice: what it is stands in the name of its copy.
@@ -369,12 +295,17 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// takeLog copies the log from the record at from, or the one after it, to what is
-// committed, in pieces of which each begins with the last record of the one before.
-func (t *taking) takeLog(from zk.Zxid, reach reached) error {
+// takeLog copies the log from the record at from, or the one after it, as far as it continues
+// that, in pieces of which each begins with the last record of the one before. state is the
+// leader's state that ends it, as goesTo finds it.
+func (t *taking) takeLog(from zk.Zxid, reach reached) (state zk.Zxid, err error) {
 	t.taken.Last = from
 	if reach == nothingNew {
-		return nil
+		return zk.NoZxid, nil
+	}
+	until, state, err := t.goesTo(from)
+	if err != nil {
+		return state, err
 	}
 	after := from
 	if reach == withRecord {
@@ -382,27 +313,29 @@ func (t *taking) takeLog(from zk.Zxid, reach reached) error {
 	}
 	reader, err := t.read(after, false)
 	if err != nil {
-		return err
+		return state, err
 	}
 	defer reader.Close()
 	p := packing{from: from}
-	for {
+	for last := from; last < until; {
 		record, err := reader.Next()
 		if err != nil && err != io.EOF {
-			return err
+			return state, err
 		}
-		if err == io.EOF || record.Zxid > t.committed {
-			return t.putLog(&p)
+		if err == io.EOF || record.Zxid > until {
+			break
 		}
 		if p.full() {
 			if err := t.putLog(&p); err != nil {
-				return err
+				return state, err
 			}
 			last := p.records[len(p.records)-1]
 			p = packing{from: last.zxid, records: []packed{last}}
 		}
 		p.add(&record)
+		last = record.Zxid
 	}
+	return state, t.putLog(&p)
 }
 
 // packing is the records of one piece of the log.

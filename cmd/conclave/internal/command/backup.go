@@ -278,7 +278,7 @@ func (v *backupTaking) prove(ctx context.Context, b *backup.Backup, taken backup
 
 func takenText(w io.Writer, t *backup.Taken) error {
 	if t.Gap {
-		fmt.Fprintln(w, "the log since the last take was purged: the states between are lost; take more often, or purge less")
+		fmt.Fprintln(w, "the server's log does not continue the last take (it was purged, or the leader has sent its state): the states between are lost; take more often, or purge less")
 	}
 	if t.Snapshot == "" && t.Transactions == 0 {
 		_, err := fmt.Fprintf(w, "nothing new: the backup ends at zxid %s\n", t.Last)
@@ -324,8 +324,8 @@ func newBackupList() *cobra.Command {
 		Short:   "Say which states a backup can restore",
 		Example: `  conclave backup list /backup`,
 		Long: `Lists, for each snapshot of the backup, from which moment to which every state
-can be restored. Where a line ends before the next begins, the log was purged
-between two takes. Times are of the transactions, by the leaders' clocks; FROM is
+can be restored. Where a line ends before the next begins, the log of the server
+did not continue the take before. Times are of the transactions, by the leaders' clocks; FROM is
 when the snapshot was copied.`,
 		Args: takes(0, "BACKUP"),
 		RunE: func(c *cobra.Command, args []string) error {

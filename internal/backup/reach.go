@@ -1,0 +1,151 @@
+package backup
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// reached is how the log of the source continues a history that ends somewhere.
+type reached int
+
+const (
+	notReached    reached = iota // it begins too late, or there is nothing to continue
+	withRecord                   // it has the last record, and what comes after it
+	withSuccessor                // it has not that one, but the one that comes next
+	nothingNew
+)
+
+// reach finds the place in the log where the history ends. A log that covers the place and
+// has not the record is of another history.
+func (t *taking) reach(from zk.Zxid, at time.Time, known bool) (reached, error) {
+	if !known {
+		return notReached, nil
+	}
+	if t.committed <= from {
+		return nothingNew, nil
+	}
+	reader, err := t.read(from-1, true)
+	if err != nil {
+		return 0, err
+	}
+	defer reader.Close()
+	record, err := reader.Next()
+	covers := len(t.segments) > 0 && t.segments[0].First <= from
+	switch {
+	case err != nil && err != io.EOF:
+		return 0, err
+	case err == nil && record.Zxid == from:
+		return withRecord, t.sameTime(&record, at)
+	case at.IsZero() && err == nil && t.isNext(from, record.Zxid):
+		return withSuccessor, nil
+	case err == io.EOF && (len(t.snapshots) == 0 || t.snapshots[0].Zxid <= from):
+		return nothingNew, nil // this server is behind, or was when its files were looked at
+	case err == nil && covers && !at.IsZero() && !t.goesAround(from, record.Zxid):
+		return 0, fmt.Errorf("%w: its last transaction, %s, is not in %s", ErrOtherHistory, from, t.source.LogDir)
+	}
+	return notReached, nil
+}
+
+// isNext reports whether a record comes right after a state whose last transaction the log
+// does not have. The first of a later epoch may come after any end of the one before, of
+// which the log may be purged: it does only while the server keeps that very state, and with
+// it the log from there on, and no state between the two.
+func (t *taking) isNext(from, record zk.Zxid) bool {
+	if record == from+1 {
+		return true
+	}
+	kept := slices.ContainsFunc(t.snapshots, func(f snap.File) bool { return f.Zxid == from })
+	between := slices.ContainsFunc(t.snapshots, func(f snap.File) bool { return from < f.Zxid && f.Zxid < record })
+	return txnlog.Follows(from, record) && kept && !between
+}
+
+// goesAround reports whether a leader's state may stand in the place of a record that the
+// log has not.
+func (t *taking) goesAround(zxid, next zk.Zxid) bool {
+	return slices.ContainsFunc(t.snapshots, func(f snap.File) bool { return zxid <= f.Zxid && f.Zxid < next })
+}
+
+// goesTo finds up to where the log continues a history: to what is committed, or to where a
+// leader's state came. Of that there is a snapshot, and the log has nothing: ZooKeeper's own
+// servers keep the log of before (txnlog-L8), whose end was perhaps never committed. state is
+// the zxid of that snapshot, zk.NoZxid without one.
+func (t *taking) goesTo(from zk.Zxid) (until, state zk.Zxid, err error) {
+	between := func(last, next zk.Zxid) (state zk.Zxid) {
+		state = zk.NoZxid
+		for _, f := range t.snapshots { // newest first
+			if last < f.Zxid && f.Zxid < next && f.Zxid <= t.committed {
+				state = f.Zxid
+			}
+		}
+		return state
+	}
+	if between(from, maxZxid) == zk.NoZxid {
+		return t.committed, zk.NoZxid, nil
+	}
+	reader, err := t.read(from-1, true)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer reader.Close()
+	for last, sure := from, from; ; {
+		next := maxZxid
+		record, err := reader.Next()
+		if err == nil {
+			next = record.Zxid
+		} else if err != io.EOF {
+			return 0, 0, err
+		}
+		state := between(last, next)
+		switch {
+		case state == zk.NoZxid && (err == io.EOF || next > t.committed):
+			return t.committed, state, nil
+		case state == zk.NoZxid:
+		case state.Epoch() == last.Epoch(): // all of an epoch that precedes a state of it is in it
+			return last, state, nil
+		default:
+			return sure, state, nil
+		}
+		// A server logs nothing of an epoch before the history that its leader begins it with,
+		// and has snapshots of what is committed alone.
+		if next.Epoch() != last.Epoch() {
+			sure = last
+		}
+		if last = next; slices.ContainsFunc(t.snapshots, func(f snap.File) bool { return f.Zxid == last }) {
+			sure = last
+		}
+	}
+}
+
+// sameTime compares a record with the last one of the backup, of which the name has the time.
+func (t *taking) sameTime(record *txnlog.Record, at time.Time) error {
+	recorded, err := recordTime(record)
+	if err == nil && !at.IsZero() && !recorded.Equal(at) {
+		err = fmt.Errorf("%w: its last transaction, %s, is of %s, and that in %s of %s", ErrOtherHistory, record.Zxid,
+			at.Format(timeLayout), record.File, recorded.Format(timeLayout))
+	}
+	return err
+}
+
+func recordTime(record *txnlog.Record) (time.Time, error) {
+	h, _, _, err := txn.Decode(record.Payload)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s at offset %d: %w", record.File, record.Offset, err)
+	}
+	return time.UnixMilli(h.Time).UTC(), nil
+}
+
+// read reads the log after a zxid.
+func (t *taking) read(after zk.Zxid, gaps bool) (*txnlog.Reader, error) {
+	options := txnlog.ReadOptions{PayloadBytesMax: t.source.PayloadBytesMax, AllowGaps: gaps}
+	for _, s := range t.snapshots {
+		options.Snapshots = append(options.Snapshots, s.Zxid)
+	}
+	return txnlog.NewReader(t.source.FS, t.source.LogDir, after, options)
+}
