@@ -52,6 +52,7 @@ type Place interface {
 type Backup struct {
 	place  Place
 	pieces pieces
+	ways   *ways
 }
 
 // Open reads the names of the pieces. Other files are ignored.
@@ -74,6 +75,7 @@ func (b *Backup) reread(ctx context.Context) error {
 	slices.SortFunc(b.pieces, func(a, c piece) int {
 		return cmp.Or(cmp.Compare(a.first, c.first), cmp.Compare(a.last, c.last), cmp.Compare(a.name, c.name))
 	})
+	b.ways = newWays(b.pieces)
 	return nil
 }
 
@@ -91,9 +93,9 @@ func (b *Backup) Ranges() []Range {
 	var ranges []Range
 	for _, base := range b.pieces.snapshots() {
 		r := Range{First: base.last, FirstTime: base.time, Last: base.first, LastTime: base.time, Files: 1}
-		for _, p := range b.pieces.chain(base, maxZxid) {
-			r.Last, r.LastTime = p.last, p.time
-			r.Files++
+		if last, files := b.ways.end(base); files > 0 {
+			r.Last, r.LastTime = last.last, last.time
+			r.Files += files
 		}
 		if r.Last >= r.First {
 			ranges = append(ranges, r)
@@ -161,44 +163,24 @@ func (all pieces) snapshots() pieces {
 	return slices.DeleteFunc(slices.Clone(all), func(p piece) bool { return p.log })
 }
 
-// chain lists the logs that lead from a snapshot to a zxid, or as far as they go. Each
-// has the last record of the one before it too: the two are compared when it is read.
-func (all pieces) chain(base piece, to zk.Zxid) pieces {
-	var chain pieces
-	for at := base.first; at < to; {
-		var next *piece
-		for i := range all {
-			p := &all[i]
-			if p.log && p.first <= at && at < p.last && (next == nil || p.last > next.last) {
-				next = p
-			}
-		}
-		if next == nil {
-			break
-		}
-		chain = append(chain, *next)
-		at = next.last
-	}
-	return chain
-}
-
 // end is where the newest snapshot and the logs after it lead: what the next piece is to
-// continue.
-func (all pieces) end() (at zk.Zxid, time time.Time, known bool) {
-	snapshots := all.snapshots()
+// continue. at is when its last transaction was, if a log ends with it.
+func (b *Backup) end() (zxid zk.Zxid, at time.Time, known bool) {
+	snapshots := b.pieces.snapshots()
 	if len(snapshots) == 0 {
-		return 0, time, false
+		return 0, at, false
 	}
-	at = snapshots[len(snapshots)-1].first
-	for _, p := range all.chain(snapshots[len(snapshots)-1], maxZxid) {
-		at = p.last
+	newest := snapshots[len(snapshots)-1]
+	zxid = newest.first
+	if last, files := b.ways.end(newest); files > 0 {
+		zxid = last.last
 	}
-	for _, p := range all {
-		if p.log && p.last == at {
-			time = p.time
+	for _, p := range b.pieces {
+		if p.log && p.last == zxid {
+			at = p.time
 		}
 	}
-	return at, time, true
+	return zxid, at, true
 }
 
 // newest is the greatest zxid that any piece has.

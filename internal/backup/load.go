@@ -68,7 +68,7 @@ func (b *Backup) Load(ctx context.Context, m Moment) (*State, error) {
 	if err := l.snapshot(); err != nil {
 		return nil, fmt.Errorf("load %s: %w", base.name, err)
 	}
-	for _, p := range b.pieces.chain(base, m.zxid()) {
+	for _, p := range b.ways.chain(base, m.zxid()) {
 		if err := l.log(p); err != nil {
 			return nil, fmt.Errorf("load %s: %w", p.name, err)
 		}
@@ -91,7 +91,7 @@ func (b *Backup) base(m Moment) (piece, error) {
 	var found piece
 	snapshots := b.pieces.snapshots()
 	for _, p := range snapshots {
-		if p.last <= m.zxid() && (m.Time.IsZero() || !p.time.After(m.Time)) && b.leads(p, p.last) {
+		if p.last <= m.zxid() && (m.Time.IsZero() || !p.time.After(m.Time)) && b.ways.leads(p, p.last) {
 			found = p
 		}
 	}
@@ -102,15 +102,6 @@ func (b *Backup) base(m Moment) (piece, error) {
 		return found, fmt.Errorf("%w: it begins at %s, %s", ErrOutside, snapshots[0].last, snapshots[0].time.Format(time.RFC3339Nano))
 	}
 	return found, nil
-}
-
-// leads reports whether the logs after a snapshot reach a zxid.
-func (b *Backup) leads(base piece, to zk.Zxid) bool {
-	at := base.first
-	for _, p := range b.pieces.chain(base, to) {
-		at = p.last
-	}
-	return at >= to
 }
 
 // Verify loads every snapshot and every log, and returns the last state. An error says

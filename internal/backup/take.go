@@ -97,7 +97,7 @@ func (t *taking) run() error {
 	if err := t.look(); err != nil {
 		return err
 	}
-	from, at, known := t.pieces.end()
+	from, at, known := t.end()
 	reach, err := t.reach(from, at, known)
 	if err != nil {
 		return err
