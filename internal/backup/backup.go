@@ -91,6 +91,12 @@ type Range struct {
 // Ranges lists what can be restored, from one snapshot each. They overlap.
 func (b *Backup) Ranges() []Range {
 	var ranges []Range
+	b.eachRange(func(_ piece, r Range) { ranges = append(ranges, r) })
+	return ranges
+}
+
+// eachRange calls visit with what can be restored from each snapshot, oldest first.
+func (b *Backup) eachRange(visit func(base piece, r Range)) {
 	for _, base := range b.pieces.snapshots() {
 		r := Range{First: base.last, FirstTime: base.time, Last: base.first, LastTime: base.time, Files: 1}
 		if last, files := b.ways.end(base); files > 0 {
@@ -98,10 +104,9 @@ func (b *Backup) Ranges() []Range {
 			r.Files += files
 		}
 		if r.Last >= r.First {
-			ranges = append(ranges, r)
+			visit(base, r)
 		}
 	}
-	return ranges
 }
 
 const maxZxid zk.Zxid = math.MaxInt64

@@ -65,23 +65,8 @@ func (b *Backup) Load(ctx context.Context, m Moment) (*State, error) {
 		return nil, err
 	}
 	l := &loading{ctx: ctx, place: b.place, moment: m, base: base}
-	if err := l.snapshot(); err != nil {
-		return nil, fmt.Errorf("load %s: %w", base.name, err)
-	}
-	for _, p := range b.ways.chain(base, m.zxid()) {
-		if err := l.log(p); err != nil {
-			return nil, fmt.Errorf("load %s: %w", p.name, err)
-		}
-		if l.past {
-			break
-		}
-	}
-	l.state.Mismatches, l.state.FirstMismatch = l.target.Mismatches()
-	if l.state.Zxid < base.last {
-		return nil, fmt.Errorf("%w: the log does not lead from %s to %s, from where on it is whole", ErrOutside, base.name, base.last)
-	}
-	if !l.past && m.Zxid > l.state.Zxid {
-		return nil, fmt.Errorf("%w: it ends at %s", ErrOutside, l.state.Zxid)
+	if err := l.load(b.ways.chain(base, m.zxid())); err != nil {
+		return nil, err
 	}
 	return l.state, nil
 }
@@ -104,31 +89,6 @@ func (b *Backup) base(m Moment) (piece, error) {
 	return found, nil
 }
 
-// Verify loads every snapshot and every log, and returns the last state. An error says
-// what is damaged, or where a digest differs.
-func (b *Backup) Verify(ctx context.Context) (*State, error) {
-	var last *State
-	ranges := b.Ranges()
-	if len(ranges) == 0 {
-		return nil, fmt.Errorf("%w: it has no snapshot with the log that belongs to it", ErrOutside)
-	}
-	for i := range ranges {
-		to := Moment{Zxid: ranges[i].Last}
-		if i+1 < len(ranges) {
-			to.Zxid = max(ranges[i].First, min(to.Zxid, ranges[i+1].First))
-		}
-		state, err := b.Load(ctx, to)
-		if err != nil {
-			return nil, err
-		}
-		if state.Mismatches > 0 {
-			return nil, fmt.Errorf("after %s the tree is not the one that was backed up: its digest differs", state.FirstMismatch)
-		}
-		last = state
-	}
-	return last, nil
-}
-
 // loading is one call of Load.
 type loading struct {
 	ctx    context.Context
@@ -140,6 +100,42 @@ type loading struct {
 	state  *State
 	tail   []byte // the record at state.Zxid
 	past   bool   // the next record is later than the moment
+
+	read   []string  // the pieces that were read to their end
+	meet   zk.Zxid   // where another snapshot is to lead to the same tree
+	passed bool      // that is known:
+	met    zk.Digest // of the tree there
+}
+
+// load reads a snapshot, and then logs up to the moment.
+func (l *loading) load(logs pieces) error {
+	if err := l.snapshot(); err != nil {
+		return fmt.Errorf("load %s: %w", l.base.name, err)
+	}
+	for _, p := range logs {
+		if err := l.log(p); err != nil {
+			return fmt.Errorf("load %s: %w", p.name, err)
+		}
+		if l.past {
+			break
+		}
+	}
+	l.pass(maxZxid)
+	l.state.Mismatches, l.state.FirstMismatch = l.target.Mismatches()
+	if l.state.Zxid < l.base.last {
+		return fmt.Errorf("%w: the log does not lead from %s to %s, from where on it is whole", ErrOutside, l.base.name, l.base.last)
+	}
+	if !l.past && l.moment.Zxid > l.state.Zxid {
+		return fmt.Errorf("%w: it ends at %s", ErrOutside, l.state.Zxid)
+	}
+	return nil
+}
+
+// pass notes the digest of the tree before the first record after meet.
+func (l *loading) pass(next zk.Zxid) {
+	if !l.passed && next > l.meet {
+		l.passed, l.met = true, l.target.Tree().Digest()
+	}
 }
 
 func (l *loading) snapshot() error {
@@ -155,6 +151,7 @@ func (l *loading) snapshot() error {
 	}
 	l.target.Loaded(snap.File{Name: l.base.name, Zxid: l.base.first}, info)
 	l.state = &State{State: l.target.State, Zxid: l.base.first, Files: 1}
+	l.read = append(l.read, l.base.name)
 	return nil
 }
 
@@ -172,7 +169,8 @@ func (l *loading) log(p piece) error {
 	for !l.past {
 		record, err := reader.Next()
 		if err == io.EOF {
-			return l.whole(p, reader.Torn())
+			l.read = append(l.read, p.name)
+			return whole(p, l.state.Zxid, reader.Torn())
 		}
 		if err == nil {
 			err = l.record(&record)
@@ -184,11 +182,11 @@ func (l *loading) log(p piece) error {
 	return nil
 }
 
-func (l *loading) whole(p piece, torn *txnlog.Torn) error {
-	if torn == nil && l.state.Zxid == p.last {
+func whole(p piece, last zk.Zxid, torn *txnlog.Torn) error {
+	if torn == nil && last == p.last {
 		return nil
 	}
-	return &vfs.Corruption{File: p.name, Expected: "records up to " + p.last.String(), Found: "the last is " + l.state.Zxid.String(),
+	return &vfs.Corruption{File: p.name, Expected: "records up to " + p.last.String(), Found: "the last is " + last.String(),
 		Remedy: "restore from before it, or from another copy of the backup"}
 }
 
@@ -214,6 +212,7 @@ func (l *loading) record(r *txnlog.Record) error {
 	if l.past = late || r.Zxid > l.moment.zxid(); l.past {
 		return nil
 	}
+	l.pass(r.Zxid)
 	l.tail = append(l.tail[:0], r.Payload...)
 	l.state.Zxid, l.state.Time = r.Zxid, when.UTC()
 	l.state.Transactions++

@@ -371,8 +371,9 @@ func newBackupVerify() *cobra.Command {
 		Short:   "Load all of a backup and compare every digest",
 		Example: `  conclave backup verify /backup`,
 		Long: `Loads every snapshot, replays every transaction, and compares the digest of the
-tree after each with the one that the leader noted. It takes the memory of a
-server. The exit code is 5 if something is damaged.`,
+tree after each with the one that the leader noted, and each snapshot with the
+tree to which the one before leads. It takes the memory of a server. The exit
+code is 5 if something is damaged.`,
 		Args: takes(0, "BACKUP"),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, b, err := output.readBackup(c, args[0])

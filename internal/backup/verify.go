@@ -1,0 +1,113 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Verify loads every snapshot and reads every log, and returns the last state. From each
+// snapshot the log is replayed up to where the next one is exact: the two trees have to be
+// the same there, also where the log has no digests. An error says what is damaged, or where
+// a digest differs.
+func (b *Backup) Verify(ctx context.Context) (*State, error) {
+	v := &verifying{Backup: b, ctx: ctx, read: map[string]bool{}}
+	b.eachRange(func(base piece, r Range) {
+		v.bases, v.ranges = append(v.bases, base), append(v.ranges, r)
+	})
+	if len(v.ranges) == 0 {
+		return nil, fmt.Errorf("%w: it has no snapshot with the log that belongs to it", ErrOutside)
+	}
+	for i := range v.ranges {
+		if err := v.stretch(i); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range b.pieces {
+		if v.read[p.name] {
+			continue
+		}
+		if err := v.alone(p); err != nil {
+			return nil, fmt.Errorf("load %s: %w", p.name, err)
+		}
+	}
+	return v.last, nil
+}
+
+// verifying is one call of Verify.
+type verifying struct {
+	*Backup
+	ctx    context.Context
+	bases  pieces
+	ranges []Range
+	read   map[string]bool // to its end
+
+	meets  bool      // the stretch before leads to this one
+	meet   zk.Zxid   // there
+	before zk.Digest // of its tree
+	last   *State
+}
+
+// stretch loads from one snapshot up to where the next one is exact, or as far as it goes.
+func (v *verifying) stretch(i int) error {
+	r := &v.ranges[i]
+	to, meets := r.Last, false
+	if i+1 < len(v.ranges) {
+		if next := max(r.First, v.ranges[i+1].First); next <= r.Last {
+			to, meets = next, true
+		}
+	}
+	l := &loading{ctx: v.ctx, place: v.place, moment: Moment{Zxid: to}, base: v.bases[i], meet: v.meet}
+	if err := l.load(v.ways.chain(l.base, to)); err != nil {
+		return err
+	}
+	if err := l.differs(); err != nil {
+		return err
+	}
+	if v.meets && l.met != v.before {
+		return fmt.Errorf("at %s the tree from %s is not the one that the snapshot and the log before lead to: their digests differ", v.meet, l.base.name)
+	}
+	for _, name := range l.read {
+		v.read[name] = true
+	}
+	if v.meets, v.meet, v.before = meets, to, l.state.Tree().Digest(); i == len(v.ranges)-1 {
+		v.last = l.state // the others are not held: one is as large as a server
+	}
+	return nil
+}
+
+// differs fails if a tree had another digest than the leader noted.
+func (l *loading) differs() error {
+	if n, first := l.target.Mismatches(); n > 0 {
+		return fmt.Errorf("after %s the tree is not the one that was backed up: its digest differs", first)
+	}
+	return nil
+}
+
+// alone reads a piece that no state needs now, or not all of it.
+func (v *verifying) alone(p piece) error {
+	l := &loading{ctx: v.ctx, place: v.place, base: p}
+	if !p.log {
+		if err := l.snapshot(); err != nil {
+			return err
+		}
+		return l.differs()
+	}
+	reader, err := l.reader(p)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	for last := zk.NoZxid; ; {
+		record, err := reader.Next()
+		if err == io.EOF {
+			return whole(p, last, reader.Torn())
+		}
+		if err != nil {
+			return err
+		}
+		last = record.Zxid
+	}
+}
