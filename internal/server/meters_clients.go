@@ -152,20 +152,31 @@ func (s *Server) resetReplies() {
 	}
 }
 
-// quotasMax is how many limited paths a report looks at.
-const quotasMax = 10_000
+// quotasMax and quotasBytesMax are how many limited paths a report looks at, and how long
+// they are: the loop makes it, and clients make the quotas.
+const (
+	quotasMax      = 10_000
+	quotasBytesMax = 4 << 20
+)
 
-// quotas adds up the quotas of each namespace. A hard limit counts before a soft one.
+// quotas adds up the quotas of each namespace, of so many of them. A hard limit counts before
+// a soft one.
 func quotas(t *tree.Tree) map[string]Quota {
 	all := map[string]Quota{}
-	paths := t.Quotas()
-	for _, path := range paths[:min(len(paths), quotasMax)] {
+	seen, bytes := 0, 0
+	for path := range t.EachQuota() {
+		seen++
+		bytes += len(path)
+		if seen > quotasMax || bytes > quotasBytesMax {
+			break
+		}
 		name := tally.Namespace(path)
 		q, there := all[name]
+		if !there && len(all) >= tally.NamesMax {
+			name = tally.Rest
+			q, there = all[name]
+		}
 		if !there {
-			if len(all) >= tally.NamesMax {
-				continue
-			}
 			q = Quota{CountMax: -1, BytesMax: -1}
 		}
 		limits, usage := t.QuotaState(path)

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/tally"
+	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -115,6 +116,39 @@ func TestMetersTellOfQuotas(t *testing.T) {
 	}
 	if over := m.Tallies.OverQuota.All(); len(over) != 1 || over["q"].Count != 2 {
 		t.Errorf("%v", over)
+	}
+}
+
+// A report of quotas is made by the loop, and everybody may make znodes below
+// /zookeeper/quota.
+func TestMetersLookAtSoManyQuotas(t *testing.T) {
+	const n = 300_000
+	tr := tree.New(tree.Options{})
+	var out tree.Applied
+	for i := range n {
+		path := fmt.Sprintf("%s/app-%07d", zk.QuotaPath, i*7919%n)
+		for j, path := range []string{path, path + "/zookeeper_limits"} {
+			tr.Apply(&zk.TxnHeader{Zxid: zk.Zxid(1 + 2*i + j)}, &zk.Txn{Op: zk.OpCreate, Path: path, Data: []byte("count=7,bytes=-1"), ACL: zk.OpenACL(), ParentCversion: -1}, &out)
+			if out.Result.Code != zk.OK {
+				t.Fatal(path, out.Result.Code)
+			}
+		}
+	}
+	least := time.Hour
+	for range 10 {
+		began := time.Now()
+		all := quotas(tr)
+		least = min(least, time.Since(began))
+		sum := int64(0)
+		for _, q := range all {
+			sum += q.CountMax
+		}
+		if sum != quotasMax*7 || len(all) != tally.NamesMax+1 || all[tally.Rest].CountMax != 7*(quotasMax-tally.NamesMax) {
+			t.Fatalf("limits of %d znodes under %d names, %+v of the rest", sum, len(all), all[tally.Rest])
+		}
+	}
+	if least > 50*time.Millisecond {
+		t.Errorf("the loop stands for %v with each look at %d quotas", least, n)
 	}
 }
 

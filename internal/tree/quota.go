@@ -2,8 +2,9 @@ package tree
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -294,11 +295,7 @@ func (t *Tree) findQuotas() {
 }
 
 // Quotas returns all paths that have a quota, sorted.
-func (t *Tree) Quotas() []string {
-	paths := make([]string, 0, len(t.quotas))
-	for path := range t.quotas {
-		paths = append(paths, path)
-	}
-	sort.Strings(paths)
-	return paths
-}
+func (t *Tree) Quotas() []string { return slices.Sorted(t.EachQuota()) }
+
+// EachQuota goes over the paths that have a quota, in no order.
+func (t *Tree) EachQuota() iter.Seq[string] { return maps.Keys(t.quotas) }
