@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/datadir"
@@ -307,10 +308,18 @@ const pieceBytesMax = recordBytesMax + 2*logBytesMax
 // may have elected leaders since.
 const epochsAbove = 100
 
+// epochMax is the last one: zxids are signed.
+const epochMax = math.MaxInt32
+
 // Restore makes a data directory of a state. It refuses one that has a history. What is
 // restored has the zxid that is returned, which is above all of the backup: the server wins
 // against one that was not restored, and no client has seen a later one.
 func (b *Backup) Restore(fsys vfs.FS, options datadir.Options, s *State) (zk.Zxid, error) {
+	newest := max(b.pieces.newest(), s.Zxid)
+	if newest.Epoch() > epochMax-epochsAbove {
+		return 0, fmt.Errorf("restore: no epoch fits above zxid %s, which the backup has", newest)
+	}
+	zxid := zk.MakeZxid(newest.Epoch()+epochsAbove, 0)
 	store, err := datadir.Open(fsys, options)
 	if err != nil {
 		return 0, fmt.Errorf("restore: %w", err)
@@ -318,7 +327,6 @@ func (b *Backup) Restore(fsys vfs.FS, options datadir.Options, s *State) (zk.Zxi
 	if err := unused(fsys, store); err != nil {
 		return 0, errors.Join(fmt.Errorf("restore: %w", err), store.Close())
 	}
-	zxid := zk.MakeZxid(max(b.pieces.newest(), s.Zxid).Epoch()+epochsAbove, 0)
 	s.Tree().SetLastZxid(zxid)
 	_, err = replicadisk.Begin(s.Tree(), s.Leases()).Save(store, nil)
 	return zxid, errors.Join(err, store.Close())

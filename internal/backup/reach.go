@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -139,6 +140,38 @@ func recordTime(record *txnlog.Record) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("%s at offset %d: %w", record.File, record.Offset, err)
 	}
 	return time.UnixMilli(h.Time).UTC(), nil
+}
+
+// last is the last zxid of the log, or of the snapshots.
+func (t *taking) last() (zk.Zxid, error) {
+	last := zk.Zxid(0)
+	if len(t.snapshots) > 0 {
+		last = t.snapshots[0].Zxid
+	}
+	for i := len(t.segments) - 1; i >= 0; i-- { // the newest may have no record yet
+		reader, err := t.read(t.segments[i].First-1, true)
+		if err != nil {
+			return 0, err
+		}
+		for err == nil {
+			_, err = reader.Next()
+		}
+		found := reader.Last()
+		if err := errors.Join(reader.Close(), ended(err)); err != nil {
+			return 0, err
+		}
+		if found >= t.segments[i].First {
+			return max(last, found), nil
+		}
+	}
+	return last, nil
+}
+
+func ended(err error) error {
+	if err == io.EOF {
+		return nil
+	}
+	return err
 }
 
 // read reads the log after a zxid.

@@ -25,11 +25,15 @@ type Source struct {
 	BufferBytesMax  int    // longest path or data in a snapshot; 0: ZooKeeper's default
 	PayloadBytesMax int    // longest record of the log; 0: ZooKeeper's default
 
-	// Committed gives a zxid up to which all in the log is committed. It is asked
-	// once the files were listed, so that what the snapshots hold is at or below it.
+	// Committed gives a zxid up to which all in the log is committed, AllCommitted for all
+	// that is in it. It is asked once the files were listed, so that what the snapshots hold
+	// is at or below it.
 	Committed func(context.Context) (zk.Zxid, error)
 	Now       func() time.Time
 }
+
+// AllCommitted says that what is there is committed: the server is stopped.
+const AllCommitted = maxZxid
 
 // Options say what to take.
 type Options struct {
@@ -150,7 +154,10 @@ func (t *taking) look() (err error) {
 	if t.committed, err = s.Committed(t.ctx); err != nil {
 		return fmt.Errorf("what is committed: %w", err)
 	}
-	return nil
+	if t.committed == AllCommitted {
+		t.committed, err = t.last()
+	}
+	return err
 }
 
 // snapshotDue reports whether a snapshot is wanted though the log would do.

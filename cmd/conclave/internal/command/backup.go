@@ -193,7 +193,7 @@ func (v *backupTaking) stoppedSource(s backup.Source) (backup.Source, func(), er
 	if err != nil {
 		return s, nil, cli.Failed(fmt.Errorf("%s: %w", s.SnapDir, err), "the server runs: leave out --stopped")
 	}
-	s.Committed = func(context.Context) (zk.Zxid, error) { return 1<<63 - 1, nil }
+	s.Committed = func(context.Context) (zk.Zxid, error) { return backup.AllCommitted, nil }
 	return s, func() { _ = lock.Close() }, nil
 }
 
@@ -267,7 +267,8 @@ func (v *backupTaking) prove(ctx context.Context, b *backup.Backup, taken backup
 		err = fmt.Errorf("after %s the tree has not the digest that the leader noted", state.FirstMismatch)
 	}
 	if errors.Is(err, backup.ErrOutside) {
-		return nil // the log does not reach the end of a snapshot that is being overtaken: the next take does
+		return cli.Failed(fmt.Errorf("nothing can be restored yet: %w", err),
+			"take it again: the log of the server does not yet lead to the end of the snapshot that was copied")
 	}
 	if err != nil {
 		return &cli.Error{Err: fmt.Errorf("verify the backup: %w", err), Exit: cli.ExitDamaged,

@@ -1,0 +1,59 @@
+package backup_test
+
+import (
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/backup"
+	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/replicadisk"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// ZooKeeper before 3.6 writes no digest: all that is in the log of a server that is stopped is
+// before the end of the log.
+func TestOldSnapshotOfAStoppedServerIsRestored(t *testing.T) {
+	w := newWritten(t)
+	w.create(1, 20)
+	w.snapshot()
+	name := w.store.SnapDir() + "/snapshot.14"
+	content, err := vfs.ReadFile(w.disk, name, 1<<20)
+	w.must(err)
+	const tail = 54 // digest and last zxid
+	w.must(vfs.ReplaceFile(w.disk, name, name+".tmp", content[:len(content)-tail]))
+	w.must(w.disk.Remove(w.store.SnapDir() + "/snapshot.0"))
+	w.create(21, 25)
+	disk := vfs.NewMem()
+	place := backup.OpenDir(disk, "/")
+	w.take(place, backup.AllCommitted, backup.Options{})
+	restores(t, place, 25)
+	b := open(t, place)
+	state, err := b.Load(t.Context(), backup.Moment{})
+	w.must(err)
+	into := vfs.NewMem()
+	begins, err := b.Restore(into, datadir.Options{DataDir: "/restored"}, state)
+	if err != nil || begins <= 25 {
+		t.Fatalf("what is restored begins at %s, %v", begins, err)
+	}
+	restored, err := replicadisk.Open(into, replicadisk.Options{Store: datadir.Options{DataDir: "/restored"}, ExtendedTypes: true})
+	w.must(err)
+	defer restored.Close()
+	if found, err := restored.Recover(); err != nil || found.State.Tree().Count() != state.Tree().Count() {
+		t.Errorf("the restored server: %v", err)
+	}
+}
+
+// What is above all that a backup has seen has to fit into a zxid.
+func TestRestoreRefusesEpochsThatDoNotFit(t *testing.T) {
+	w := newWritten(t)
+	w.become(zk.MakeZxid(1<<31-50, 7))
+	w.create(zk.MakeZxid(1<<31-50, 8), zk.MakeZxid(1<<31-50, 9))
+	place := backup.OpenDir(vfs.NewMem(), "/")
+	w.take(place, zk.MakeZxid(1<<31-50, 9), backup.Options{})
+	b := open(t, place)
+	state, err := b.Load(t.Context(), backup.Moment{})
+	w.must(err)
+	if zxid, err := b.Restore(vfs.NewMem(), datadir.Options{DataDir: "/restored"}, state); err == nil {
+		t.Errorf("restored at %s", zxid)
+	}
+}
