@@ -248,7 +248,7 @@ func (t *taking) copySnapshot(file snap.File) (zk.Zxid, error) {
 // A snapshot that came from a leader does not say how far it is ahead; what is
 // committed by now is beyond it.
 func (t *taking) exactFrom(file snap.File, info *snap.Info) zk.Zxid {
-	if info.Digest.Version == 0 || info.Last < 0 {
+	if info.Digest.Version == 0 || info.Last < 0 || info.DigestZxid == 0 && file.Zxid > 0 {
 		return max(file.Zxid, t.committed)
 	}
 	return max(file.Zxid, info.DigestZxid, info.Last)
