@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/replica"
@@ -255,7 +256,7 @@ func TestReadsAreCountedByTheWholeFirstName(t *testing.T) {
 
 // What is counted by name stays for ever, and clients choose the names: those that are not
 // there, too.
-func TestMetersKeepNoLongNames(t *testing.T) {
+func TestMetersKeepNoNamesThatAreLongOrNoText(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	p := dial(t, s, nil)
 	heap := func() int64 {
@@ -274,6 +275,7 @@ func TestMetersKeepNoLongNames(t *testing.T) {
 	if kept := heap() - before; kept > names*long/4 {
 		t.Errorf("%d reads of what is not there keep %d MB", names, kept>>20)
 	}
+	p.must(zk.ErrNoNode, zk.Request{Op: zk.OpExists, Path: "/\xff\xfe"})
 	path := "/" + strings.Repeat("w", long)
 	p.must(zk.OK, create(path, "", 0))
 	p.must(zk.OK, zk.Request{Op: zk.OpDelete, Path: path, Version: -1})
@@ -283,8 +285,8 @@ func TestMetersKeepNoLongNames(t *testing.T) {
 			t.Errorf("%s of long names are not counted", what)
 		}
 		for name := range all {
-			if len(name) > 1000 {
-				t.Errorf("%s: a name of %d bytes", what, len(name))
+			if len(name) > 1000 || !utf8.ValidString(name) {
+				t.Errorf("%s: a name of %d bytes, %.20q", what, len(name), name)
 			}
 		}
 	}

@@ -4,12 +4,13 @@
 // Numbers and names go in, totals come out. Nothing here is safe for concurrent use, reads
 // a clock or allocates with each number: the owner of the totals locks them, and says in
 // which unit the numbers are. Everything is bounded: a distribution has a fixed size, and
-// names beyond NamesMax, or longer than NameBytesMax, are counted together.
+// names beyond NamesMax, longer than NameBytesMax or not UTF-8 are counted together.
 package tally
 
 import (
 	"math/bits"
 	"strings"
+	"unicode/utf8"
 )
 
 // Buckets are so many that whole numbers up to 2^40 find one: four for each power of two,
@@ -64,9 +65,17 @@ const NamesMax = 1000
 // that are not there too, and what is counted stays.
 const NameBytesMax = 128
 
-// Rest is the name of all those beyond NamesMax, and of longer ones. No first name of a path
-// has a slash.
+// Rest is the name of all those beyond NamesMax, and of those that are not told apart. No
+// first name of a path has a slash.
 const Rest = "/"
+
+// apart returns the name by which one is counted: as a label of metrics it is UTF-8.
+func apart(name string) string {
+	if len(name) > NameBytesMax || !utf8.ValidString(name) {
+		return Rest
+	}
+	return name
+}
 
 // Named is how often a name was counted, and the sum of what was counted with it.
 type Named struct{ Count, Sum int64 }
@@ -76,9 +85,7 @@ type Names struct{ of map[string]*Named }
 
 // Note counts n more of a name, with a sum of theirs. The name is copied when it is new.
 func (n *Names) Note(name string, count, sum int64) {
-	if len(name) > NameBytesMax {
-		name = Rest
-	}
+	name = apart(name)
 	c := n.of[name]
 	if c == nil && len(n.of) >= NamesMax {
 		name = Rest
@@ -115,7 +122,7 @@ func (n *Names) All() map[string]Named {
 }
 
 // Namespace returns the first name of a path, "" of the root: what ZooKeeper calls its top
-// namespace. It aliases the path. A name that is too long to be told apart is Rest.
+// namespace. It aliases the path. A name that is too long, or not UTF-8, is Rest.
 func Namespace(path string) string {
 	if path == "" || path[0] != '/' {
 		return ""
@@ -124,8 +131,5 @@ func Namespace(path string) string {
 	if at := strings.IndexByte(name, '/'); at >= 0 {
 		name = name[:at]
 	}
-	if len(name) > NameBytesMax {
-		return Rest
-	}
-	return name
+	return apart(name)
 }

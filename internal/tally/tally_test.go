@@ -59,6 +59,19 @@ func TestLongNamesAreCountedTogether(t *testing.T) {
 	}
 }
 
+// They become labels, which are UTF-8.
+func TestNamesThatAreNotUTF8AreCountedTogether(t *testing.T) {
+	var n Names
+	n.Note("a\xff", 1, 10)
+	n.Note("ä", 1, 10)
+	if all := n.All(); len(all) != 2 || all[Rest].Count != 1 || all["ä"].Count != 1 {
+		t.Errorf("%v", all)
+	}
+	if got := Namespace("/\xff/a"); got != Rest {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestTheNamespaceIsTheFirstName(t *testing.T) {
 	for path, want := range map[string]string{"/": "", "": "", "/a": "a", "/a/b/c": "a", "no": ""} {
 		if got := Namespace(path); got != want {

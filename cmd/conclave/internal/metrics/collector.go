@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/internal/server"
@@ -80,7 +81,9 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 			out <- c.summary(r, "", r.spread(s))
 		case r.of != nil:
 			for _, l := range r.of(s) {
-				out <- c.labelled(r, &l)
+				if utf8.ValidString(l.key) { // one that is no label would take all figures away
+					out <- c.labelled(r, &l)
+				}
 			}
 		}
 	}

@@ -305,3 +305,17 @@ func TestAScrapeTellsOfAnEnsembleUnderTheNamesOfZooKeeper(t *testing.T) {
 		t.Errorf("of a server that has ended: %d %s", code, text)
 	}
 }
+
+// Clients choose the names of paths: one that cannot be a label takes no other figure away.
+func TestAScrapeWithoutNamesThatAreNotUTF8(t *testing.T) {
+	s := told{dir: t.TempDir()}
+	s.status.Mode = server.ModeStandalone
+	s.meters.ReadBy = map[string]tally.Named{"a\xff": {Count: 5}, "b": {Count: 6}}
+	s.meters.Quotas = map[string]server.Quota{"\xfe": {}, "b": {Count: 7}}
+	port := httptest.NewServer(Handler(New(&s, "1"), false, slog.New(slog.DiscardHandler)))
+	defer port.Close()
+	code, text, got := scrape(t, port)
+	if code != 200 || got[`read_per_namespace_count{key="b"}`] != "6" || got[`quota_count_usage_per_namespace{key="b"}`] != "7" {
+		t.Errorf("status %d: %.300s", code, text)
+	}
+}
