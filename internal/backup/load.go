@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/datadir"
@@ -68,6 +69,10 @@ func (b *Backup) Load(ctx context.Context, m Moment) (*State, error) {
 	l := &loading{ctx: ctx, place: b.place, moment: m, base: base}
 	if err := l.load(b.ways.chain(base, m.zxid())); err != nil {
 		return nil, err
+	}
+	later := func(p piece) bool { return p.first > l.state.Zxid }
+	if !m.Time.IsZero() && !l.past && slices.ContainsFunc(b.pieces, later) {
+		return nil, fmt.Errorf("%w: it lacks what comes after %s", ErrOutside, l.state.Zxid)
 	}
 	return l.state, nil
 }

@@ -24,11 +24,12 @@ type written struct {
 	live    *tree.Tree
 	log     *txnlog.Log
 	digests bool // in the log
+	now     func() time.Time
 }
 
 func newWritten(t *testing.T) *written {
 	t.Helper()
-	w := &written{t: t, disk: vfs.NewMem(), digests: true}
+	w := &written{t: t, disk: vfs.NewMem(), digests: true, now: time.Now}
 	store, err := datadir.Open(w.disk, datadir.Options{DataDir: "/data"})
 	w.must(err)
 	t.Cleanup(func() { store.Close() })
@@ -67,7 +68,7 @@ func (w *written) create(first, last zk.Zxid) {
 	w.t.Helper()
 	for zxid := first; zxid <= last; zxid++ {
 		var out tree.Applied
-		h := zk.TxnHeader{Session: 1, Cxid: 1, Zxid: zxid, Time: time.Now().UnixMilli(), Op: zk.OpCreate}
+		h := zk.TxnHeader{Session: 1, Cxid: 1, Zxid: zxid, Time: w.now().UnixMilli(), Op: zk.OpCreate}
 		x := zk.Txn{Op: zk.OpCreate, Path: path(zxid), ACL: zk.OpenACL(), ParentCversion: -1}
 		w.live.Apply(&h, &x, &out)
 		d := zk.Digest{}
@@ -87,7 +88,7 @@ func (w *written) snapshot() {
 }
 
 func (w *written) source(committed zk.Zxid) backup.Source {
-	return backup.Source{FS: w.disk, SnapDir: w.store.SnapDir(), LogDir: w.store.LogDir(), Now: time.Now,
+	return backup.Source{FS: w.disk, SnapDir: w.store.SnapDir(), LogDir: w.store.LogDir(), Now: w.now,
 		Committed: func(context.Context) (zk.Zxid, error) { return committed, nil }}
 }
 
