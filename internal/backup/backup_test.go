@@ -296,7 +296,11 @@ func TestRestoredServerWins(t *testing.T) {
 		last, err := e.source(1).Committed(t.Context())
 		return err == nil && last >= stat.Czxid
 	})
-	must(open(t, place).Take(t.Context(), e.source(1), backup.Options{}))
+	awaittest.Until(t, "its log has it, too", func() bool {
+		taken, err := open(t, place).Take(t.Context(), e.source(1), backup.Options{})
+		must(nil, err)
+		return taken.Committed == 0
+	})
 	_, _, err = c.Create(t.Context(), "/lost", nil, client.CreateOptions{})
 	must(nil, err)
 	must(c.Set(t.Context(), "/kept", []byte("b"), -1))

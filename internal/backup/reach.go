@@ -144,10 +144,7 @@ func recordTime(record *txnlog.Record) (time.Time, error) {
 
 // last is the last zxid of the log, or of the snapshots.
 func (t *taking) last() (zk.Zxid, error) {
-	last := zk.Zxid(0)
-	if len(t.snapshots) > 0 {
-		last = t.snapshots[0].Zxid
-	}
+	last := max(0, t.newestSnapshot())
 	for i := len(t.segments) - 1; i >= 0; i-- { // the newest may have no record yet
 		reader, err := t.read(t.segments[i].First-1, true)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/datadir"
 	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -54,6 +55,9 @@ type Taken struct {
 	// its leader has sent it a later state. No state between the end of what was there and the
 	// new snapshot can be restored.
 	Gap bool
+	// Committed is not 0 where the server says that more is committed than its log has, which
+	// is then in no backup: its log is perhaps in another directory.
+	Committed zk.Zxid
 }
 
 // logBytesMax is how long a piece of the log may be, in bytes before compression,
@@ -120,6 +124,9 @@ func (t *taking) run() error {
 		}
 		from, reach, known = t.taken.Last, notReached, true
 	}
+	if t.taken.Committed = 0; isTransaction(t.committed) && t.taken.Last < t.committed {
+		t.taken.Committed = t.committed
+	}
 	// Last, because the next take goes on from the newest snapshot: if this one were to end
 	// between the two, the log that leads to that would be missing.
 	if t.snapshotDue() {
@@ -145,6 +152,9 @@ func (t *taking) begin(end zk.Zxid, known bool, least zk.Zxid) (zk.Zxid, reached
 // look lists what the server has, and then asks what of it is committed.
 func (t *taking) look() (err error) {
 	s := &t.source
+	if err := datadir.CheckLogDir(s.FS, s.SnapDir, s.LogDir); err != nil {
+		return err
+	}
 	if t.snapshots, err = snap.Files(s.FS, s.SnapDir); err != nil {
 		return err
 	}
@@ -156,9 +166,41 @@ func (t *taking) look() (err error) {
 	}
 	if t.committed == AllCommitted {
 		t.committed, err = t.last()
+		return err
 	}
-	return err
+	newest := t.newestSnapshot()
+	if len(t.segments) == 0 && isTransaction(t.committed) && transactions(newest, t.committed) > inFlightMax {
+		return fmt.Errorf("%s has no log, and the server has committed %s, which is far beyond its newest snapshot, %s: the log is in another directory",
+			s.LogDir, t.committed, newest)
+	}
+	return nil
 }
+
+// inFlightMax is how many transactions a server without a log may be said to have committed:
+// the log of its first ones is still being written.
+const inFlightMax = 1000
+
+// transactions is how many there are at least between two zxids.
+func transactions(from, to zk.Zxid) int64 {
+	switch {
+	case to <= from:
+		return 0
+	case to.Epoch() == from.Epoch():
+		return int64(to - from)
+	}
+	return int64(to.Counter())
+}
+
+func (t *taking) newestSnapshot() zk.Zxid {
+	if len(t.snapshots) == 0 {
+		return zk.NoZxid
+	}
+	return t.snapshots[0].Zxid
+}
+
+// isTransaction reports whether a zxid is of a transaction: Apache's leader begins with one
+// that is of none.
+func isTransaction(zxid zk.Zxid) bool { return zxid.Counter() > 0 }
 
 // snapshotDue reports whether a snapshot is wanted though the log would do.
 func (t *taking) snapshotDue() bool {

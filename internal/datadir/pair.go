@@ -44,6 +44,12 @@ func (e *LogElsewhere) Error() string {
 		"otherwise remove %s, which gives up what the log had", e.Mark, e.At, e.Not, logIDName, filepath.Dir(e.At), logIDName, e.Mark)
 }
 
+// CheckLogDir returns a LogElsewhere if a directory is not that of the log after the snapshots
+// in another one, both by their full names (datadir-S6).
+func CheckLogDir(fsys vfs.FS, snapDir, logDir string) error {
+	return (&Store{fs: fsys, snapDir: snapDir, logDir: logDir}).checkLogDir()
+}
+
 // checkLogDir refuses a log directory that is not that of the snapshots (datadir-S6). It
 // changes nothing, and no directory need be there.
 func (s *Store) checkLogDir() error {

@@ -129,7 +129,10 @@ func (v *backupTaking) run(c *cobra.Command, args []string) error {
 			return cli.Failed(err, "what was taken is safe; `conclave backup prune` tries it again")
 		}
 	}
-	answer := takenAnswer{taken.Snapshot, append([]string{}, taken.Logs...), taken.Transactions, taken.Bytes, taken.Last.String(), taken.Gap}
+	answer := takenAnswer{taken.Snapshot, append([]string{}, taken.Logs...), taken.Transactions, taken.Bytes, taken.Last.String(), taken.Gap, ""}
+	if taken.Committed != 0 {
+		answer.Committed = taken.Committed.String()
+	}
 	return p.Answer(answer, func(w io.Writer) error { return takenText(w, &taken) })
 }
 
@@ -141,6 +144,7 @@ type takenAnswer struct {
 	Bytes        int64    `json:"bytes"`
 	Last         string   `json:"last"` // zxid
 	Gap          bool     `json:"gap,omitempty"`
+	Committed    string   `json:"committed,omitempty"` // zxid, where the log of the server ends before it
 }
 
 // source is the directories of the server, and whom to ask what is committed.
@@ -247,6 +251,8 @@ func explainTake(err error) error {
 	switch {
 	case errors.As(err, &told):
 		return err
+	case errors.As(err, new(*datadir.LogElsewhere)):
+		return cli.Failed(err, "--log-dir names the dataLogDir of the server; --config takes it from zoo.cfg")
 	case errors.Is(err, backup.ErrOtherHistory):
 		return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "it is of another ensemble, or that was restored or made again since: begin a new backup in an empty directory"}
 	case vfs.IsTooLong(err):
@@ -280,6 +286,9 @@ func (v *backupTaking) prove(ctx context.Context, b *backup.Backup, taken backup
 func takenText(w io.Writer, t *backup.Taken) error {
 	if t.Gap {
 		fmt.Fprintln(w, "the server's log does not continue the last take (it was purged, or the leader has sent its state): the states between are lost; take more often, or purge less")
+	}
+	if t.Committed != 0 {
+		fmt.Fprintf(w, "the server has committed zxid %s, and its log ends before: if the next take says so too, name its dataLogDir by --log-dir\n", t.Committed)
 	}
 	if t.Snapshot == "" && t.Transactions == 0 {
 		_, err := fmt.Fprintf(w, "nothing new: the backup ends at zxid %s\n", t.Last)
