@@ -53,3 +53,19 @@ func TestAServerThatEndedAnEpochAloneCanBeOfAnEnsembleAgain(t *testing.T) {
 		t.Errorf("found %+v", s)
 	}
 }
+
+// One zoo.cfg serves an ensemble and a test machine: what is about leaders that have followers,
+// and about servers that do not know of a session, is nothing to a server alone.
+func TestAServerAloneHasNoUseForWhatEnsemblesNeed(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.LocalSessions, c.NoClientsOfLeader = true, true })
+	socket := knock(t, s)
+	socket.Write(hello())
+	if err := closes(socket); err == nil {
+		t.Fatal("it takes no client")
+	}
+	p := dial(t, s, nil)
+	p.must(zk.OK, create("/e", "", zk.Ephemeral))
+	if st := s.Status(); st.LocalSessions != 0 {
+		t.Errorf("%d sessions end with the process", st.LocalSessions)
+	}
+}

@@ -101,6 +101,9 @@ func (c Config) withDefaults() Config {
 	if c.SessionMax <= 0 {
 		c.SessionMax = 20 * c.TickTime
 	}
+	if c.Ensemble == nil { // as in ZooKeeper: one file may serve an ensemble, and a server alone
+		c.LocalSessions, c.UpgradeSessions, c.NoClientsOfLeader = false, false, false
+	}
 	return c
 }
 

@@ -226,6 +226,9 @@ func (r *reader) finish() {
 	default:
 		c.ClientAddr = net.JoinHostPort(strings.Trim(r.clientHost, "[]"), strconv.Itoa(r.clientPort))
 	}
+	if c.Ensemble == nil {
+		r.alone()
+	}
 	r.tls()
 	r.sasl()
 	r.enforced()
@@ -233,6 +236,20 @@ func (r *reader) finish() {
 	r.limits()
 	r.metrics()
 	r.admin()
+}
+
+// alone notes what a server has no use for that has no others: it takes no notice of it.
+func (r *reader) alone() {
+	c := &r.out.Server
+	for _, e := range r.inEnsemble {
+		on := map[string]bool{
+			"leaderServes": c.NoClientsOfLeader, "localSessionsEnabled": c.LocalSessions, "localSessionsUpgradingEnabled": c.UpgradeSessions,
+		}
+		if on[e.Key] && r.seen[e.Key] == e {
+			r.out.Notes = append(r.out.Notes, e.where()+": "+e.Key+": has no meaning here: it is for an ensemble, and this server is alone")
+		}
+	}
+	c.NoClientsOfLeader, c.LocalSessions, c.UpgradeSessions = false, false, false
 }
 
 // limits gives the forms of "none" that keys have their one form, and compares

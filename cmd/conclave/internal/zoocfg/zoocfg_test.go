@@ -220,6 +220,23 @@ func TestWhatHasNoMeaningHereIsNoted(t *testing.T) {
 	}
 }
 
+// What an ensemble alone has a use for is taken in one, and noted where a server is alone.
+func TestWhatIsForAnEnsembleIsNotedAlone(t *testing.T) {
+	lines := []string{"leaderServes=no", "localSessionsEnabled=true", "localSessionsUpgradingEnabled=true"}
+	c, err := read(t, lines...)
+	want := []string{
+		"zoo.cfg:3: leaderServes: has no meaning here: it is for an ensemble, and this server is alone",
+		"zoo.cfg:4: localSessionsEnabled: has no meaning here: it is for an ensemble, and this server is alone",
+		"zoo.cfg:5: localSessionsUpgradingEnabled: has no meaning here: it is for an ensemble, and this server is alone",
+	}
+	if err != nil || !slices.Equal(c.Notes, want) || len(c.Remarks) > 0 {
+		t.Errorf("%q %q %v", c.Notes, c.Remarks, err)
+	}
+	if c, err = read(t, "leaderServes=yes", "localSessionsEnabled=false"); err != nil || len(c.Notes) > 0 {
+		t.Errorf("%q %v", c.Notes, err)
+	}
+}
+
 func TestCommandLineOverridesTheFile(t *testing.T) {
 	file, err := Parse("zoo.cfg", []byte("dataDir=/data\nclientPort=2181\nsnapCount=5\n"))
 	if err != nil {
