@@ -111,6 +111,29 @@ func decode(v string) (int64, error) {
 	return n, nil
 }
 
+// decimals are the keys whose numbers Apache reads by Integer.parseInt, in
+// QuorumPeerConfig and in the provider for Prometheus, and not as Java properties: no zeros
+// in front make them octal.
+var decimals = map[string]bool{
+	"clientPort": true, "secureClientPort": true, "observerMasterPort": true, "clientPortListenBacklog": true,
+	"metricsProvider.httpPort": true, "metricsProvider.httpsPort": true, "tickTime": true, "minSessionTimeout": true,
+	"maxSessionTimeout": true, "maxClientCnxns": true, "initLimit": true, "syncLimit": true, "electionAlg": true,
+	"connectToLearnerMasterLimit": true, "autopurge.snapRetainCount": true, "multiAddress.reachabilityCheckTimeoutMs": true,
+}
+
+// withoutZeros is a decimal number without zeros in front; anything else stays.
+func withoutZeros(v string) string {
+	digits := strings.TrimLeft(v, "+-")
+	if strings.Trim(digits, "0123456789") != "" || len(digits) < 2 {
+		return v
+	}
+	sign, rest := v[:len(v)-len(digits)], strings.TrimLeft(digits, "0")
+	if rest == "" {
+		rest = "0"
+	}
+	return sign + rest
+}
+
 // fraction reads a number from 0 to 1.
 func fraction(into *float64) func(string) error {
 	return func(v string) error {

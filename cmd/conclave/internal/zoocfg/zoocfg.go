@@ -132,7 +132,11 @@ func (r *reader) take(e Entry) {
 		r.unknown(&e)
 		return
 	}
-	if err := s.read(e.Value); err != nil {
+	value := e.Value
+	if decimals[e.Key] {
+		value = withoutZeros(value)
+	}
+	if err := s.read(value); err != nil {
 		r.problem(e, err.Error(), "")
 		return
 	}

@@ -237,6 +237,19 @@ func TestWhatIsForAnEnsembleIsNotedAlone(t *testing.T) {
 	}
 }
 
+// Apache reads some keys by Integer.parseInt, for which 02000 is decimal, and the others as Java
+// properties, for which it is octal.
+func TestLeadingZerosAreReadAsApacheReadsThem(t *testing.T) {
+	c, err := read(t, "tickTime=02000", "maxClientCnxns=0100", "minSessionTimeout=-01", "maxSessionTimeout=+090000", "autopurge.snapRetainCount=08", "snapCount=0100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Server
+	if s.TickTime != 2*time.Second || s.ConnsPerIPMax != 100 || s.SessionMin != 0 || s.SessionMax != 90*time.Second || s.PurgeRetain != 8 || s.SnapCount != 64 {
+		t.Errorf("tick %v, connections %d, sessions from %v to %v, purge %d, snapshots %d", s.TickTime, s.ConnsPerIPMax, s.SessionMin, s.SessionMax, s.PurgeRetain, s.SnapCount)
+	}
+}
+
 func TestCommandLineOverridesTheFile(t *testing.T) {
 	file, err := Parse("zoo.cfg", []byte("dataDir=/data\nclientPort=2181\nsnapCount=5\n"))
 	if err != nil {
