@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/conclave-project/conclave/internal/vfs"
 )
@@ -30,7 +31,24 @@ func LockDir(fsys vfs.FS, dir string) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open backup %s: %w", dir, err)
 	}
-	return &Dir{fsys, dir, lock}, nil
+	d := &Dir{fsys, dir, lock}
+	if err := d.clean(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open backup: %w", err), d.Close())
+	}
+	return d, nil
+}
+
+// clean removes what a take was writing when it was killed: no later one has its name.
+func (d *Dir) clean() error {
+	names, err := d.fs.List(d.dir)
+	for _, name := range names {
+		if piece, is := strings.CutPrefix(name, tempPrefix); is && err == nil {
+			if _, is = parsePiece(piece); is {
+				err = d.fs.Remove(filepath.Join(d.dir, name))
+			}
+		}
+	}
+	return err
 }
 
 // Close frees the directory.
