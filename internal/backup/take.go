@@ -155,6 +155,9 @@ func (t *taking) look() (err error) {
 	if err := datadir.CheckLogDir(s.FS, s.SnapDir, s.LogDir); err != nil {
 		return err
 	}
+	if err := datadir.CheckOneHistory(s.FS, s.SnapDir); err != nil {
+		return err
+	}
 	if t.snapshots, err = snap.Files(s.FS, s.SnapDir); err != nil {
 		return err
 	}

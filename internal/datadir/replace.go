@@ -35,6 +35,19 @@ func (s *Store) replacing() (snapshot string, err error) {
 	return snapshot, err
 }
 
+// CheckOneHistory returns an error if a leader's state was taking the place of what the
+// snapshots in a directory, by its full name, and the log after them have: the next start
+// finishes that (datadir-S7).
+func CheckOneHistory(fsys vfs.FS, snapDir string) error {
+	mark := filepath.Join(snapDir, replacingName)
+	marked, err := vfs.Exists(fsys, mark)
+	if err == nil && marked {
+		err = fmt.Errorf("%s says that a leader's state was taking the place of what is here, which is of two histories: "+
+			"start the server, which finishes that", mark)
+	}
+	return err
+}
+
 // endReplacing removes the mark.
 func (s *Store) endReplacing() error {
 	marked, err := vfs.Exists(s.fs, filepath.Join(s.snapDir, replacingName))
