@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestMountedFileIsRefused (sqlite-Q5), as it is in a container that has been given the
@@ -24,11 +25,11 @@ func TestMountedFileIsRefused(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(mounted, syscall.MNT_DETACH) })
 	for what, s := range map[string]*store{"by URL": openStore(t, second), "of a program": storeOn(t, openDB(t, second, ""))} {
-		if _, _, err := s.Read(within(t), "e"); !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "mount its directory") {
+		if _, _, err := s.Read(awaittest.Within(t), "e"); !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "mount its directory") {
 			t.Errorf("%s: a file that is mounted: %v", what, err)
 		}
 	}
-	if _, _, err := openStore(t, url).Read(within(t), "e"); err != nil {
+	if _, _, err := openStore(t, url).Read(awaittest.Within(t), "e"); err != nil {
 		t.Errorf("the file by its own name: %v", err)
 	}
 }

@@ -13,12 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"modernc.org/sqlite"
-
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"modernc.org/sqlite"
 )
 
 func TestMain(m *testing.M) { storetest.Opener(Open).Main(m) }
@@ -332,11 +331,11 @@ func TestContextThatEndsWithAStatementLeavesNothing(t *testing.T) {
 		defer db.Close()
 		db.SetMaxOpenConns(1)
 		s := storeOn(t, db)
-		_, version, err := s.Read(within(t), "e")
+		_, version, err := s.Read(awaittest.Within(t), "e")
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(within(t))
+		ctx, cancel := context.WithCancel(awaittest.Within(t))
 		defer cancel()
 		late.cancel = cancel
 		late.allowed.Store(n)
@@ -346,16 +345,16 @@ func TestContextThatEndsWithAStatementLeavesNothing(t *testing.T) {
 			t.Errorf("statement %d: %v", n, err)
 		}
 		var busy, synchronous int64
-		err = db.QueryRowContext(within(t), "select timeout, synchronous from pragma_busy_timeout, pragma_synchronous").Scan(&busy, &synchronous)
+		err = db.QueryRowContext(awaittest.Within(t), "select timeout, synchronous from pragma_busy_timeout, pragma_synchronous").Scan(&busy, &synchronous)
 		if err != nil || busy != 7777 || synchronous != 0 {
 			t.Errorf("statement %d leaves busy_timeout=%d and synchronous=%d, %v", n, busy, synchronous, err)
 		}
-		r, version, err := s.Read(within(t), "e")
+		r, version, err := s.Read(awaittest.Within(t), "e")
 		if err != nil {
 			t.Errorf("statement %d: a read after it: %v", n, err)
 			return met
 		}
-		short, end := context.WithTimeout(within(t), s.options.Timeout)
+		short, end := context.WithTimeout(awaittest.Within(t), s.options.Timeout)
 		defer end()
 		if _, err := other.Write(short, "e", r, version); err != nil {
 			t.Errorf("statement %d: another process writes after it: %v", n, err)
@@ -368,7 +367,7 @@ func TestContextThatEndsWithAStatementLeavesNothing(t *testing.T) {
 			return err
 		},
 		"renewal": func(ctx context.Context, s *store, version string) error {
-			r, _, err := other.Read(within(t), "e")
+			r, _, err := other.Read(awaittest.Within(t), "e")
 			r.Heartbeat++
 			if err == nil {
 				_, err = s.Write(ctx, "e", r, version)
@@ -458,16 +457,16 @@ func TestConnectionFromBeforeARestoreDoesNotServe(t *testing.T) {
 		db := openDB(t, url, test.parameters)
 		db.SetMaxOpenConns(1)
 		var n int
-		if err := db.QueryRowContext(within(t), "select count(*) from theirs").Scan(&n); err != nil {
+		if err := db.QueryRowContext(awaittest.Within(t), "select count(*) from theirs").Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		replace(t, url)
 		s, other := storeOn(t, db), openStore(t, url)
-		if _, err := s.Write(within(t), "e", record.Record{Heartbeat: 2}, version); !errors.Is(err, errMoved) {
+		if _, err := s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 2}, version); !errors.Is(err, errMoved) {
 			t.Errorf("%+v: a write into a file that was replaced: %v", test, err)
 		}
 		version = write(t, other, record.Record{Heartbeat: 3}, version)
-		if r, _, err := s.Read(within(t), "e"); err != nil || r.Heartbeat != 3 {
+		if r, _, err := s.Read(awaittest.Within(t), "e"); err != nil || r.Heartbeat != 3 {
 			t.Errorf("%+v: heartbeat %d is read, %v", test, r.Heartbeat, err)
 		}
 		version = write(t, s, record.Record{Heartbeat: 4}, version)
@@ -484,23 +483,23 @@ func TestLookersSeeTheFileThatHasTheName(t *testing.T) {
 		db := openDB(t, url, parameters)
 		db.SetMaxOpenConns(1)
 		var n int
-		if err := db.QueryRowContext(within(t), "select count(*) from conclave_elections").Scan(&n); err != nil {
+		if err := db.QueryRowContext(awaittest.Within(t), "select count(*) from conclave_elections").Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		s := storeOn(t, db)
 		for i := uint64(1); i < 4; i++ {
 			replace(t, url)
-			r, now, err := s.Read(within(t), "e")
+			r, now, err := s.Read(awaittest.Within(t), "e")
 			if err != nil || r.Heartbeat != i || now != version {
 				t.Fatalf("%q: heartbeat %d is read and not %d, %v", parameters, r.Heartbeat, i, err)
 			}
 			waited := make(chan error, 1)
-			go func() { waited <- s.Wait(within(t), "e", now, 20*time.Second) }()
+			go func() { waited <- s.Wait(awaittest.Within(t), "e", now, 20*time.Second) }()
 			version = write(t, openStore(t, url), record.Record{Heartbeat: i + 1}, version)
 			if err := <-waited; err != nil {
 				t.Errorf("%q: %v", parameters, err)
 			}
-			if names, err := s.Names(within(t)); err != nil || len(names) != 1 {
+			if names, err := s.Names(awaittest.Within(t)); err != nil || len(names) != 1 {
 				t.Errorf("%q: %q, %v", parameters, names, err)
 			}
 		}
@@ -518,7 +517,7 @@ func TestManyConnectionsMakeNoneForgotten(t *testing.T) {
 	for range knownMax {
 		s.files.put(file{conn: &lateConn{}})
 	}
-	if _, err := s.Write(within(t), "e", record.Record{Heartbeat: 2}, version); !errors.Is(err, errMoved) {
+	if _, err := s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 2}, version); !errors.Is(err, errMoved) {
 		t.Errorf("a write into a file that was replaced: %v", err)
 	}
 }
@@ -563,7 +562,7 @@ func TestFileWithTwoNamesIsRefused(t *testing.T) {
 	}
 	for _, one := range []string{url, second} {
 		for what, s := range map[string]*store{"by URL": openStore(t, one), "of a program": storeOn(t, openDB(t, one, ""))} {
-			if _, _, err := s.Read(within(t), "e"); !errors.Is(err, errLinked) || errors.Is(err, election.ErrPermanent) {
+			if _, _, err := s.Read(awaittest.Within(t), "e"); !errors.Is(err, errLinked) || errors.Is(err, election.ErrPermanent) {
 				t.Errorf("%s: a file with two names: %v", what, err)
 			}
 		}
@@ -571,7 +570,7 @@ func TestFileWithTwoNamesIsRefused(t *testing.T) {
 	if err := os.Remove(other); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := openStore(t, url).Read(within(t), "e"); err != nil {
+	if _, _, err := openStore(t, url).Read(awaittest.Within(t), "e"); err != nil {
 		t.Errorf("a file that has one name again: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestCandidateWhoseLogIsBlockedIsElected: the OnEvent of its client does not return any
@@ -26,22 +27,22 @@ func TestCandidateWhoseLogIsBlockedIsElected(t *testing.T) {
 	t.Cleanup(func() { _ = backend.Close() })
 	t.Cleanup(func() { close(full) })
 	other := open(t, addr)
-	held, err := other.Acquire(within(t), claim("b", 4*time.Second))
+	held, err := other.Acquire(awaittest.Within(t), claim("b", 4*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
 	granted := make(chan error, 1)
 	go func() {
-		_, err := backend.Acquire(within(t), claim("a", 4*time.Second))
+		_, err := backend.Acquire(awaittest.Within(t), claim("a", 4*time.Second))
 		granted <- err
 	}()
-	for view := range other.Observe(within(t), "e") {
+	for view := range other.Observe(awaittest.Within(t), "e") {
 		if view.Waits("a") {
 			break
 		}
 	}
 	close(blocked)
-	if err := other.Release(within(t), held); err != nil {
+	if err := other.Release(awaittest.Within(t), held); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -49,7 +50,7 @@ func TestCandidateWhoseLogIsBlockedIsElected(t *testing.T) {
 		if err != nil {
 			t.Errorf("the candidate that waited: %v", err)
 		}
-	case <-within(t).Done():
+	case <-awaittest.Within(t).Done():
 		t.Error("nobody is elected")
 	}
 }

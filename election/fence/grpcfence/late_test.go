@@ -5,14 +5,14 @@ import (
 	"net"
 	"testing"
 
+	"github.com/conclave-project/conclave/election/fence"
+	"github.com/conclave-project/conclave/election/fence/grpcfence"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
-
-	"github.com/conclave-project/conclave/election/fence"
-	"github.com/conclave-project/conclave/election/fence/grpcfence"
 )
 
 // noting tells when a RecvMsg below the fence begins and has returned.
@@ -28,7 +28,7 @@ func (n *noting) RecvMsg(message any) error {
 }
 
 // TestMessageIsTheHandlersOnceRecvMsgHasReturned: a newer token has ended the call, and the
-// handler uses the message for something else when the older leader sends once more.
+// handler uses the message for something else when the older leader sends again.
 func TestMessageIsTheHandlersOnceRecvMsgHasReturned(t *testing.T) {
 	f := fence.New()
 	begun, received, ended, looked := make(chan struct{}, 2), make(chan struct{}, 2), make(chan struct{}), make(chan int64, 2)
@@ -62,7 +62,7 @@ func TestMessageIsTheHandlersOnceRecvMsgHasReturned(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	s, err := conn.NewStream(fence.WithToken(within(t), 1), &late.Streams[0], "/late/Watch")
+	s, err := conn.NewStream(fence.WithToken(awaittest.Within(t), 1), &late.Streams[0], "/late/Watch")
 	if err != nil {
 		t.Fatal(err)
 	}

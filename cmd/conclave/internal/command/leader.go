@@ -69,7 +69,7 @@ func newLeader() *cobra.Command {
 		Short: "Print who leads an election",
 		Long: `Prints who leads an election. If nobody does, it ends with code 4.
 
-A store without a clock of its own cannot say whether the leader still lives.
+A store without a clock of its own does not know if the leader still lives.
 There the command watches until that is seen: for a quarter of the leader's
 lease, and of one that has died until its lease has run out. With --now it prints
 at once who led when that was last written, and says so.`,

@@ -20,7 +20,7 @@ store can give the lock to anybody else, and the command finds a token in
 CONCLAVE_TOKEN that grows with every holder: the resource that is acted upon can refuse an
 older one.
 
-A store without a clock of its own cannot say whether the holder still lives.
+A store without a clock of its own does not know if the holder still lives.
 There --no-wait watches until that is seen: for a quarter of the holder's lease,
 and of one that was killed until its lease has run out. It also waits while a
 store that was restarted lets nobody in (lease-max in its URL).

@@ -39,7 +39,7 @@ func (o *opened) view(ctx context.Context, name string) (election.View, error) {
 	return election.View{}, o.unanswered(fmt.Errorf("look at election %q: %w", name, context.Cause(ctx)))
 }
 
-// watched is view, and goes on while a leader is shown of whom nothing tells whether it
+// watched is view, and goes on while a leader is shown of which nobody knows that it
 // lives: until it has renewed, or its lease has run out. The store has so long for its
 // first answer.
 func (o *opened) watched(ctx context.Context, name string, patience time.Duration) (election.View, error) {
