@@ -87,8 +87,10 @@ func NewManager(config *rest.Config, options manager.Options, e Election) (manag
 		}
 		backend, end = leases, leases.Close
 	}
-	m := &elected{release: options.LeaderElectionReleaseOnCancel, close: end,
-		waits: options.GracefulShutdownTimeout == nil || *options.GracefulShutdownTimeout != 0}
+	m := &elected{release: options.LeaderElectionReleaseOnCancel, close: end, patience: patienceDefault}
+	if limit := options.GracefulShutdownTimeout; limit != nil {
+		m.patience = *limit
+	}
 	m.below(options.BaseContext)
 	var err error
 	if m.lock, err = lock.New(backend, options.LeaderElectionID, candidate(options, e.Options),

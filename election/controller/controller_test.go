@@ -3,6 +3,7 @@ package controller_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -232,6 +233,35 @@ func TestNothingIsReleasedWhileARunnableStillRuns(t *testing.T) {
 		}
 		if took := w.leader(2, "b"); took < controller.LeaseDefault || !slices.Equal(w.stuck, []string{"a"}) {
 			t.Errorf("b led %v later, stuck: %v", took, w.stuck)
+		}
+		w.end(a, b)
+	})
+}
+
+// TestRunnableThatFailsWithADeadlineIsNotStuck: a request of its own took too long, and all
+// runnables end at once.
+func TestRunnableThatFailsWithADeadlineIsNotStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.start(w.store, "a", w.options())
+		fails, own := make(chan struct{}), fmt.Errorf("list pods: %w", context.DeadlineExceeded)
+		if err := a.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+			select {
+			case <-fails:
+				return own
+			case <-ctx.Done():
+				return nil
+			}
+		})); err != nil {
+			t.Fatal(err)
+		}
+		w.leader(1, "a")
+		b := w.start(w.store, "b", w.options())
+		time.Sleep(time.Minute)
+		close(fails)
+		<-a.done
+		if took := w.leader(2, "b"); !errors.Is(a.err, own) || took > time.Second || len(w.stuck) > 0 {
+			t.Errorf("Start returned %v; b led %v later, stuck: %v", a.err, took, w.stuck)
 		}
 		w.end(a, b)
 	})

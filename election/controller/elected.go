@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -17,8 +19,12 @@ type elected struct {
 	manager.Manager
 	lock    *lock.Lock
 	release bool         // once all has ended
-	waits   bool         // the manager waits for its runnables
 	close   func() error // of the backend
+
+	// patience is how long the manager waits for its runnables, less than 0 for ever; and
+	// stopping is when it began to, nil before.
+	patience time.Duration
+	stopping atomic.Pointer[time.Time]
 
 	// base is above the contexts of all runnables, and ends with the leadership.
 	base   context.Context
@@ -59,7 +65,7 @@ func (m *elected) why() error {
 func (m *elected) Start(ctx context.Context) error {
 	err := m.Manager.Start(ctx)
 	why := m.why() // nil when ctx has ended, or a runnable has failed
-	if !m.waits || errors.Is(err, context.DeadlineExceeded) {
+	if m.leavesRunning(err) {
 		m.lock.Stop() // the end of the process is awaited, and forced if need be
 	} else {
 		m.lock.Finish(m.release)
@@ -71,6 +77,23 @@ func (m *elected) Start(ctx context.Context) error {
 	return errors.Join(fmt.Errorf("controller: the leadership is over: %w", why), err)
 }
 
+// patienceDefault is that of controller-runtime.
+const patienceDefault = 30 * time.Second
+
+// leavesRunning reports whether a manager that returns err has not waited for all of its
+// runnables. Its error says so by context.DeadlineExceeded and a text; that of a runnable may
+// be the same, so it counts only if the time was nearly over, or when the text is known.
+func (m *elected) leavesRunning(err error) bool {
+	switch {
+	case m.patience == 0:
+		return true
+	case m.patience < 0 || !errors.Is(err, context.DeadlineExceeded):
+		return false
+	}
+	began := m.stopping.Load()
+	return began == nil || time.Since(*began) > m.patience/2 || strings.Contains(err.Error(), "failed waiting for all runnables to end")
+}
+
 // watch is the runnable that makes the manager end when the leadership has.
 type watch struct{ m *elected }
 
@@ -80,5 +103,7 @@ func (watch) NeedLeaderElection() bool { return false }
 // Start waits for the end of the manager or of the leadership.
 func (w watch) Start(ctx context.Context) error {
 	<-ctx.Done()
+	now := time.Now()
+	w.m.stopping.Store(&now)
 	return w.m.why()
 }
