@@ -66,9 +66,9 @@ func newLink(l *Links, socket net.Conn, from peerwire.Sender) *link {
 	return k
 }
 
-// gather puts a message at the end of what is to be written. It is false if the
-// link takes nothing more.
-func (k *link) gather(m *zab.Message) bool {
+// gather puts a message at the end of what is to be written, of which usually so much
+// may wait. It is false if the link takes nothing more.
+func (k *link) gather(m *zab.Message, usual int64) bool {
 	o := &k.out
 	o.Lock()
 	defer o.Unlock()
@@ -79,7 +79,7 @@ func (k *link) gather(m *zab.Message) bool {
 		o.endPart()
 	}
 	o.tail = peerwire.AppendMessage(o.tail, m, !k.from)
-	if waiting := o.ahead + int64(len(o.tail)); waiting > o.limit(waiting, k.owner.o.QueueBytesMax) {
+	if waiting := o.ahead + int64(len(o.tail)); waiting > o.limit(waiting, usual) {
 		k.owner.o.Logger.Warn("disconnected a peer that does not read what it is sent",
 			slog.Any("remote", k.socket.RemoteAddr()), slog.Int64("bytes", waiting))
 		forgetUnsent(k.socket)

@@ -18,7 +18,8 @@ import (
 type LinksOptions struct {
 	Listener     net.Listener // of the quorum port
 	DataBytesMax int          // longest data of a packet; 0: peerwire.DataBytesMax
-	// QueueBytesMax is how many bytes may wait on one link; beyond it the link is
+	// QueueBytesMax is how many bytes may wait on one link, less where there are more than
+	// three, which have three times as many together; beyond it the link is
 	// cut. Four times as many may wait behind a snapshot. 0: 256 MiB.
 	QueueBytesMax int64
 	// SilenceMax is how long a peer may take to send its first message, to take 64
@@ -138,10 +139,18 @@ func (l *Links) Listen(listener net.Listener) {
 func (l *Links) Send(id zab.LinkID, m *zab.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if k := l.mu.links[id]; k != nil && k.gather(m) && !k.dirty {
+	if k := l.mu.links[id]; k != nil && k.gather(m, l.queueMax()) && !k.dirty {
 		k.dirty = true
 		l.mu.dirty = append(l.mu.dirty, k)
 	}
+}
+
+// queuesMax is how many times QueueBytesMax may wait on all links together.
+const queuesMax = 3
+
+// queueMax is how much may wait on one link, while there are so many. Called with mu held.
+func (l *Links) queueMax() int64 {
+	return l.o.QueueBytesMax * queuesMax / int64(max(queuesMax, len(l.mu.links)))
 }
 
 // SendSnapshot puts a snapshot after what was sent before, and the mark that

@@ -340,6 +340,37 @@ func TestPeerThatDoesNotReadIsCutAtTheLimit(t *testing.T) {
 	learner.receives(zab.KindProposal, -1)
 }
 
+// Strangers that say they are observers and read nothing: what waits for all of them is
+// bounded, however many they are.
+func TestPeersThatDoNotReadHaveALimitTogether(t *testing.T) {
+	leavesNothing(t)
+	const deafs = 12
+	s := startServer(t, func(o *LinksOptions) { o.QueueBytesMax = 20 << 20 })
+	var deaf []zab.LinkID
+	for range deafs {
+		_, link := dialServer(t, s)
+		deaf = append(deaf, link)
+	}
+	payload, down := strings.Repeat("x", 100_000), 0
+	sent := 0 // bytes on each link
+	for i := 0; down == 0; i++ {
+		for _, link := range deaf {
+			s.Send(link, proposal(i, payload))
+		}
+		s.Flush()
+		if sent += len(payload); sent > 20<<20 {
+			t.Fatalf("%d bytes wait on each of %d links", sent, deafs)
+		}
+		select {
+		case c := <-s.calls:
+			if c.what == "down" {
+				down++
+			}
+		default:
+		}
+	}
+}
+
 // A server that is moved listens elsewhere, and leads those who are there on.
 func TestListenMovesThePortAndKeepsTheLinks(t *testing.T) {
 	leavesNothing(t)
