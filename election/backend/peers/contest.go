@@ -393,8 +393,8 @@ func (c *contest) tell() {
 		for _, l := range c.b.links {
 			l.json(itemSaid, c.name, text)
 		}
-		c.forget()
 	}
+	c.forget()
 	c.show()
 	c.close()
 	c.changed = release(c.changed)
@@ -423,12 +423,17 @@ func (c *contest) tellNew(l *link) {
 	}
 }
 
-// forget drops from memory the claims that wait no more.
+// forget drops from memory the claims that wait no more, here or elsewhere, once they are
+// more than those that do.
 func (c *contest) forget() {
-	all := c.candidates()
-	if len(c.seen) < 2*len(all)+16 {
+	waiting := len(c.queue)
+	for _, other := range c.others {
+		waiting += len(other.Waiting)
+	}
+	if len(c.seen) < 2*waiting+16 {
 		return
 	}
+	all := c.candidates()
 	kept := make(map[string]uint64, len(all))
 	for _, one := range all {
 		kept[one.Nonce] = one.seen

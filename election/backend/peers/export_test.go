@@ -82,3 +82,9 @@ func FoundWithout(dir string, members []Member, slow algo.ID) error {
 	}
 	return nil
 }
+
+// Seen is how many waiting claims this member remembers in an election.
+func (b *Backend) Seen(name string) (n int) {
+	_ = b.call(b.life, func() { n = len(b.contest(name).seen) })
+	return n
+}

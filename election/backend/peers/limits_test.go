@@ -3,6 +3,7 @@ package peers_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -138,5 +139,33 @@ func TestTextsOfCallersAreBounded(t *testing.T) {
 	}
 	if n := lost.Load(); n > 0 || g[0].Links() != 2 {
 		t.Errorf("%d connections ended, %d are left", n, g[0].Links())
+	}
+}
+
+// A member that has no candidates in an election forgets those of others that wait no more.
+func TestMemberForgetsTheWaitersOfOthers(t *testing.T) {
+	g := found(t, 3, nil)
+	for _, b := range g {
+		await(t, b, "x", whole)
+	}
+	acquire(t, g[0], claim("x", "leader", 0))
+	const waiters = 100
+	for i := range waiters {
+		id := "waiter " + strconv.Itoa(i)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, _ = g[1].Acquire(ctx, claim("x", id, 0))
+		}()
+		await(t, g[2], "x", func(v election.View, _ error) bool { return v.Waits(id) })
+		cancel()
+		<-ended
+	}
+	for i, b := range g {
+		await(t, b, "x", func(v election.View, _ error) bool { return len(v.Waiters) == 0 })
+		if n := b.Seen("x"); n > waiters/2 {
+			t.Errorf("member %d remembers %d of %d waiters, though none waits", i, n, waiters)
+		}
 	}
 }
