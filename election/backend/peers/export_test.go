@@ -3,6 +3,8 @@ package peers
 import (
 	"maps"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/conclave-project/conclave/algo"
 	"github.com/conclave-project/conclave/election"
@@ -87,4 +89,27 @@ func FoundWithout(dir string, members []Member, slow algo.ID) error {
 func (b *Backend) Seen(name string) (n int) {
 	_ = b.call(b.life, func() { n = len(b.contest(name).seen) })
 	return n
+}
+
+// Fill holds as many elections as are allowed, with stand-ins that are not used.
+func (b *Backend) Fill() {
+	_ = b.call(b.life, func() {
+		machine := b.contest("in use").machine
+		for i := 0; len(b.contests) < electionsMax; i++ {
+			b.contests[standIn+strconv.Itoa(i)] = &contest{b: b, alarm: -1, looking: 1, machine: machine}
+		}
+	})
+}
+
+const standIn = "stand-in/"
+
+// Empty lets the elections of Fill go.
+func (b *Backend) Empty() {
+	_ = b.call(b.life, func() {
+		for name := range b.contests {
+			if strings.HasPrefix(name, standIn) {
+				delete(b.contests, name)
+			}
+		}
+	})
 }

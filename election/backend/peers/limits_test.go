@@ -142,6 +142,34 @@ func TestTextsOfCallersAreBounded(t *testing.T) {
 	}
 }
 
+// An observer that came while as many elections were held as are allowed sees the election
+// once there is space, and somebody leads it.
+func TestObserverOfAFullMemberSeesTheElectionOnceThereIsSpace(t *testing.T) {
+	b := found(t, 1, nil)[0]
+	b.Fill()
+	refused, seen := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	go func() {
+		defer close(seen)
+		for view, err := range b.Observe(ctx, "late") {
+			switch {
+			case err != nil:
+				close(refused) // once: it is the same error while there is no space
+			case view.Leader == "leader":
+				return
+			}
+		}
+	}()
+	<-refused
+	b.Empty()
+	acquire(t, b, claim("late", "leader", 0))
+	<-seen
+	if ctx.Err() != nil {
+		t.Error("somebody leads, and the observer still has the error of before")
+	}
+}
+
 // A member that has no candidates in an election forgets those of others that wait no more.
 func TestMemberForgetsTheWaitersOfOthers(t *testing.T) {
 	g := found(t, 3, nil)

@@ -31,8 +31,10 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 			var view election.View
 			var unseen error
 			var next <-chan struct{}
+			var again <-chan time.Time
 			if err := b.call(ctx, func() {
 				if unseen = b.space(name); unseen != nil {
+					again = time.After(b.options.Lease) // nothing tells when an election has gone
 					return
 				}
 				c := b.contest(name)
@@ -56,6 +58,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 			}
 			select {
 			case <-next:
+			case <-again:
 			case <-ctx.Done():
 				return
 			}
