@@ -17,12 +17,13 @@ import (
 // that prefix once there is a connection again, and created again only if it is
 // not there. When ctx ends first, the error's outcome is Unknown and the znode
 // may be there: prefix, also returned with an error, finds it with
-// FindProtected.
+// FindProtected. A create that eleven connections were lost with is given up, as it
+// may be what they die of.
 func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, o CreateOptions) (created string, stat zk.Stat, prefix string, err error) {
 	parent, name := zk.SplitPath(path)
 	prefix = newPrefix()
 	protected := zk.JoinPath(parent, prefix+name)
-	for {
+	for lost := 1; ; lost++ {
 		created, stat, err = c.Create(ctx, protected, data, o)
 		if err == nil || OutcomeOf(err) == NotApplied || !mayPass(err) || ctx.Err() != nil {
 			return created, stat, prefix, err
@@ -36,6 +37,9 @@ func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, 
 			return found, stat, prefix, err
 		case o.Shared && errors.Is(findErr, zk.ErrNoNode), !errors.Is(findErr, zk.ErrNoNode):
 			return "", zk.Stat{}, prefix, &Error{zk.OpCreate2, protected, findErr, Unknown}
+		case lost > resendsMax:
+			return "", zk.Stat{}, prefix, &Error{zk.OpCreate2, protected,
+				fmt.Errorf("its connection was lost %d times, and it is not there: %w", lost, zk.ErrConnectionLoss), NotApplied}
 		}
 	}
 }
