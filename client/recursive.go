@@ -129,10 +129,20 @@ func (d *deletion) deleteRoot(ctx context.Context, root string, version int32) e
 			d.tell(1)
 			return nil
 		case !mayPass(err) || ctx.Err() != nil:
-			return err
+			return inDoubt(sent, err)
 		}
-		sent = true
+		sent = sent || OutcomeOf(err) != NotApplied
 	}
+}
+
+// inDoubt is the error of a request that was given up, which was sent before if so is
+// said, and the answer lost: nobody knows what has become of that.
+func inDoubt(sent bool, err error) error {
+	var last *Error
+	if !sent || !errors.As(err, &last) || last.Outcome != NotApplied {
+		return err
+	}
+	return &Error{last.Op, last.Path, last.Err, Unknown}
 }
 
 // children lists a znode's children, again after a lost connection.
@@ -176,6 +186,7 @@ func (d *deletion) deleteOrList(ctx context.Context, path string) error {
 // delete deletes a znode that others may have deleted already, again after a lost
 // connection: if it is another one by then, it is to go as well.
 func (d *deletion) delete(ctx context.Context, path string) error {
+	sent := false // and the answer was lost
 	for {
 		err := d.client.Delete(ctx, path, -1)
 		switch {
@@ -185,8 +196,9 @@ func (d *deletion) delete(ctx context.Context, path string) error {
 		case isCode(err, zk.ErrNoNode):
 			return nil
 		case !mayPass(err) || ctx.Err() != nil:
-			return err
+			return inDoubt(sent, err)
 		}
+		sent = sent || OutcomeOf(err) != NotApplied
 	}
 }
 

@@ -16,7 +16,8 @@ const RetryNever time.Duration = -1
 
 // ErrNotRetried marks the error of a request that had no server, or lost it, for
 // longer than its RetryFor. Such an error matches zk.ErrConnectionLoss, too, and its
-// outcome is NotApplied; that of a credential is Unknown if it was sent before.
+// outcome is NotApplied; that of a credential, or of a delete of DeleteRecursive, is
+// Unknown if it was sent before.
 var ErrNotRetried = errors.New("client: no server for as long as RetryFor allows")
 
 type retryKey struct{}
