@@ -236,7 +236,7 @@ func (c *Client) SetServers(servers string) error {
 	return nil
 }
 
-// closeWait bounds how long Close waits for what Go runs, and for the server's
+// closeWait bounds how long Close waits for what Go runs, and then for the server's
 // answer.
 const closeWait = 5 * time.Second
 
@@ -251,9 +251,11 @@ func (c *Client) Close() error {
 }
 
 func (c *Client) close() error {
+	working, cancel := context.WithTimeout(context.Background(), closeWait)
+	c.stopWork(working)
+	cancel()
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
-	c.stopWork(ctx)
 	last := c.newCall(&zk.Request{Op: zk.OpCloseSession}, nil)
 	c.mu.Lock()
 	ended := c.err != nil
