@@ -45,9 +45,11 @@ type Watch struct {
 	pause    time.Duration // between tries, for others may have adopted it
 	now      func() clock.Instant
 
-	mu      sync.Mutex
-	current string
-	since   clock.Instant
+	mu       sync.Mutex
+	current  string
+	since    clock.Instant
+	previous string
+	back     bool // previous was seen after current
 }
 
 // NewWatch returns one for leases of at most leaseMax, zero being the default.
@@ -65,7 +67,8 @@ func (w *Watch) See(incarnation string) time.Duration {
 	defer w.mu.Unlock()
 	now := w.now()
 	if w.current != incarnation {
-		w.current, w.since = incarnation, now
+		w.back = incarnation == w.previous
+		w.previous, w.current, w.since = w.current, incarnation, now
 	}
 	return max(0, w.leaseMax-now.Sub(w.since))
 }
@@ -75,6 +78,13 @@ func (w *Watch) Incarnation() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.current
+}
+
+// inTurn reports whether the answers come from two servers in turn.
+func (w *Watch) inTurn() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.back
 }
 
 // check refuses a lease that is too long (incarnation-I2).

@@ -148,3 +148,41 @@ func TestRecordOfAnotherIncarnationTakesNothing(t *testing.T) {
 		t.Errorf("seen last %q", w.Incarnation())
 	}
 }
+
+// inTurn is an address that leads to a server for reads, and to another one for writes.
+type inTurn struct {
+	forgetful
+	watch *Watch
+}
+
+func (i *inTurn) Read(ctx context.Context, name string) (record.Record, string, error) {
+	i.watch.See("a")
+	return i.forgetful.Read(ctx, name)
+}
+
+// TestServersInTurnAreAnError, which a candidate pauses after: it would look again at once,
+// for ever. A failover is none, nor the way back.
+func TestServersInTurnAreAnError(t *testing.T) {
+	w := NewWatch(time.Second)
+	s := &inTurn{forgetful{incarnation: "b"}, w}
+	write := func() error {
+		if _, _, err := s.Read(t.Context(), "e"); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.Write(t.Context(), s, "e", holder("x", w.Incarnation()), "")
+		return err
+	}
+	var notYet *record.NotYetError
+	if err := write(); !errors.As(err, &notYet) {
+		t.Errorf("the first time: %v", err)
+	}
+	for range 3 {
+		if err := write(); !errors.Is(err, errInTurn) {
+			t.Errorf("again: %v", err)
+		}
+	}
+	s.incarnation = "a"
+	if err := write(); !errors.As(err, &notYet) || notYet.After == 0 {
+		t.Errorf("when all answers come from one: %v", err)
+	}
+}
