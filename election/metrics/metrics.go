@@ -48,8 +48,15 @@ type Metrics struct {
 
 // term is how long an election was led by this process.
 type term struct {
-	total time.Duration        // of what has ended
-	since map[uint64]time.Time // of what lasts, by attempt
+	total time.Duration            // of what has ended
+	since map[leadership]time.Time // of what lasts
+}
+
+// leadership is one of an election. Attempts are counted by each Elector: two of one process
+// may have the same.
+type leadership struct {
+	token   election.Token
+	attempt uint64
 }
 
 // remainingBuckets fit leases from one second to some minutes.
@@ -108,14 +115,15 @@ func (m *Metrics) count(e election.Event) {
 		m.elected.WithLabelValues(name).Inc()
 		m.token.WithLabelValues(name).Set(float64(e.Token))
 		m.leading.WithLabelValues(name).Inc()
-		m.at(name, func(t *term) { t.since[e.Attempt] = m.now() })
+		m.at(name, func(t *term) { t.since[leadership{e.Token, e.Attempt}] = m.now() })
 	case election.EventLost:
 		m.changes.WithLabelValues(name, e.Reason.String()).Inc()
 		m.leading.WithLabelValues(name).Dec()
 		m.at(name, func(t *term) {
-			if since, led := t.since[e.Attempt]; led {
+			one := leadership{e.Token, e.Attempt}
+			if since, led := t.since[one]; led {
 				t.total += m.now().Sub(since)
-				delete(t.since, e.Attempt)
+				delete(t.since, one)
 			}
 		})
 	case election.EventRenewed:
@@ -150,7 +158,7 @@ func (m *Metrics) at(name string, change func(*term)) {
 	defer m.mu.Unlock()
 	t := m.terms[name]
 	if t == nil {
-		t = &term{since: make(map[uint64]time.Time)}
+		t = &term{since: make(map[leadership]time.Time)}
 		m.terms[name] = t
 	}
 	change(t)

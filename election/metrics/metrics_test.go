@@ -42,7 +42,7 @@ conclave_election_token{election="jobs"} 7`)
 	say(election.Event{Kind: election.EventEnding, Reason: election.ReasonExpired})
 	say(election.Event{Kind: election.EventStuck})
 	now = now.Add(time.Second)
-	say(election.Event{Kind: election.EventLost, Reason: election.ReasonExpired})
+	say(election.Event{Kind: election.EventLost, Token: 7, Reason: election.ReasonExpired})
 	now = now.Add(time.Hour)
 	say(election.Event{Kind: election.EventReleaseFailed})
 	expect(t, m, `
@@ -65,6 +65,23 @@ conclave_election_token{election="jobs"} 7`)
 	if next != 12 {
 		t.Errorf("the next function was called %d times", next)
 	}
+}
+
+// Two electors of one election in one process: the one is elected a moment before the end of
+// the other is told, as their events come in goroutines of their own.
+func TestSecondsOfTwoElectorsDoNotGoBack(t *testing.T) {
+	m := New()
+	now := time.Unix(1000, 0)
+	m.now = func() time.Time { return now }
+	a, b := m.OnEvent(nil), m.OnEvent(nil)
+	a(election.Event{Kind: election.EventElected, Election: "jobs", Attempt: 1, Token: 7})
+	now = now.Add(100 * time.Second)
+	b(election.Event{Kind: election.EventElected, Election: "jobs", Attempt: 1, Token: 8})
+	expect(t, m, `conclave_election_leading_seconds_total{election="jobs"} 100`)
+	a(election.Event{Kind: election.EventLost, Election: "jobs", Attempt: 1, Token: 7})
+	now = now.Add(100 * time.Second)
+	b(election.Event{Kind: election.EventLost, Election: "jobs", Attempt: 1, Token: 8})
+	expect(t, m, `conclave_election_leading_seconds_total{election="jobs"} 200`)
 }
 
 // expect compares lines of what a scrape would show.
