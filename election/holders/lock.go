@@ -40,7 +40,8 @@ type RWLock struct {
 	options election.Options
 }
 
-// Held is what a reader or writer has while it acts.
+// Held is what a reader or writer has while it acts. The zero Held is one that has never
+// been: Err is election.ErrNotLeader.
 type Held struct {
 	token election.Token
 	leads []election.Leadership
@@ -55,6 +56,9 @@ func (h Held) Token() election.Token { return h.token }
 // Err returns nil while the lock is held, and otherwise why that has ended. It reads the
 // clock, as Leadership.Err does.
 func (h Held) Err() error {
+	if len(h.leads) == 0 {
+		return election.ErrNotLeader
+	}
 	for _, lead := range h.leads {
 		if err := lead.Err(); err != nil {
 			return err

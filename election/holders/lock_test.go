@@ -631,3 +631,11 @@ func ExampleRWLock() {
 	// nobody else acts; the token is 2
 	// <nil>
 }
+
+// A Held that nobody gave is not held, as the zero Leadership does not lead.
+func TestZeroHeldIsNotHeld(t *testing.T) {
+	var never holders.Held
+	if err := never.Err(); !errors.Is(err, election.ErrNotLeader) || never.Token() != 0 {
+		t.Errorf("token %d, %v", never.Token(), err)
+	}
+}
