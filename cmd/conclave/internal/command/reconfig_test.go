@@ -202,7 +202,7 @@ func TestReconfigTellsServersOfAnotherEnsemble(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	plan, err := reconfigures(t, e, "--add", "server.4=127.0.0.1:1:2;"+at, "--dry-run", "--timeout", "2s")
+	plan, err := reconfigures(t, e, "--add", "server.4=127.0.0.1:1:2;"+at, "--dry-run", "--timeout", "1m")
 	if err != nil || len(plan.Servers) != 4 {
 		t.Fatalf("%+v, %v", plan, err)
 	}
