@@ -32,6 +32,7 @@
 //
 //	peers.go        the connections to the other servers
 //	peerinbox.go    bounds what they send
+//	behind.go       knows since when that waits
 //	moves.go        snapshots on their links
 //	reconfig.go     a change of the ensemble, carried out
 //

@@ -29,7 +29,7 @@ func TestWhatPeersSayIsBounded(t *testing.T) {
 		"proposals": {half, func(p *peers) { p.notified(1, fle.Notification{Proposed: string(make([]byte, half))}) }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &Server{disk: newDisk(nil), peersEased: make(chan struct{}, 1)}
+			s := &Server{cfg: Default(), disk: newDisk(nil), peersEased: make(chan struct{}, 1)}
 			s.done, s.stop = context.WithCancelCause(context.Background())
 			s.inbox.init(func() int64 { return 1 })
 			p := &peers{server: s}
