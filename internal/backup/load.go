@@ -310,8 +310,9 @@ func (l *loading) reader(p piece) (*txnlog.Reader, error) {
 const pieceBytesMax = recordBytesMax + 2*logBytesMax
 
 // epochsAbove is how far above the backup what is restored begins (backup-B4): its ensemble
-// may have elected leaders since.
-const epochsAbove = 100
+// may have elected leaders since, one in trouble every few seconds for days. Less than what
+// an elected leader lets a learner be ahead (2^20).
+const epochsAbove = 1 << 16
 
 // epochMax is the last one: zxids are signed.
 const epochMax = math.MaxInt32

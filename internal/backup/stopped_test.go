@@ -57,3 +57,20 @@ func TestRestoreRefusesEpochsThatDoNotFit(t *testing.T) {
 		t.Errorf("restored at %s", zxid)
 	}
 }
+
+// An ensemble in trouble may have elected leaders every few seconds since the last take: what
+// is restored is above all of those epochs, and a server that was forgotten is not elected.
+func TestWhatIsRestoredIsAboveThousandsOfElections(t *testing.T) {
+	w := newWritten(t)
+	w.create(one(1), one(3))
+	place := backup.OpenDir(vfs.NewMem(), "/")
+	w.take(place, one(3), backup.Options{})
+	b := open(t, place)
+	state, err := b.Load(t.Context(), backup.Moment{})
+	w.must(err)
+	const elections = 24 * 60 * 60 / 3 // of a day
+	begins, err := b.Restore(vfs.NewMem(), datadir.Options{DataDir: "/restored"}, state)
+	if err != nil || begins.Epoch() <= 1+elections {
+		t.Errorf("what is restored begins at %s, %v", begins, err)
+	}
+}
