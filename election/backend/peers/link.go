@@ -439,7 +439,10 @@ func (b *Backend) accept() {
 			_ = conn.Close()
 			continue
 		}
-		strangers.Enter(conn)
+		if !strangers.Enter(conn) {
+			_ = conn.Close()
+			continue
+		}
 		b.workers.Go(func() {
 			if err := b.serve(conn, "", func() { strangers.Leave(conn) }); err != nil {
 				b.say("connection from %s: %v", conn.RemoteAddr(), err)

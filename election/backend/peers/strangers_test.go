@@ -23,7 +23,7 @@ import (
 // Strangers who open some connections to each member and say nothing - no certificate,
 // not even the first byte of TLS - keep the members of a group not apart.
 func TestSilentStrangersKeepNoMembersApart(t *testing.T) {
-	const strangers = 80 // to each member; more than a lobby has places for
+	const strangers = lobby.Max + 16 // to each member
 	authority := newAuthority(t)
 	dir := t.TempDir()
 	var members []peers.Member
