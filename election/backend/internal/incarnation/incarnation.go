@@ -22,11 +22,16 @@
 //	                must then agree within LeaseMax.
 //	incarnation-I3  Renewals, releases and places waiting do not wait: a leader
 //	                whose record is still there goes on.
+//	incarnation-I5  A candidate that sees incarnations come and go asks no more
+//	                often than one that waits, and is told of it: an address may
+//	                lead to several servers in turn, which elect nobody.
 package incarnation
 
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,12 +50,19 @@ type Watch struct {
 	pause    time.Duration // between tries, for others may have adopted it
 	now      func() clock.Instant
 
-	mu       sync.Mutex
-	current  string
-	since    clock.Instant
-	previous string
-	back     bool // previous was seen after current
+	mu      sync.Mutex
+	current string
+	since   clock.Instant
+	recent  []string // seen since one of them was the only one for leaseMax
+	turns   int      // how often one of them came back
 }
+
+const (
+	recentMax = 8
+	// turnsMax is how often an incarnation may come back before that is an error: in a
+	// failover a connection to the former server may still answer.
+	turnsMax = 3
+)
 
 // NewWatch returns one for leases of at most leaseMax, zero being the default.
 func NewWatch(leaseMax time.Duration) *Watch {
@@ -67,24 +79,47 @@ func (w *Watch) See(incarnation string) time.Duration {
 	defer w.mu.Unlock()
 	now := w.now()
 	if w.current != incarnation {
-		w.back = incarnation == w.previous
-		w.previous, w.current, w.since = w.current, incarnation, now
+		w.current, w.since = incarnation, now
+		w.turn()
 	}
-	return max(0, w.leaseMax-now.Sub(w.since))
+	left := max(0, w.leaseMax-now.Sub(w.since))
+	if left == 0 {
+		w.recent, w.turns = append(w.recent[:0], incarnation), 0
+	}
+	return left
 }
+
+// turn notes another incarnation than the last answer's.
+func (w *Watch) turn() {
+	if slices.Contains(w.recent, w.current) {
+		w.turns++
+		return
+	}
+	w.recent = append(w.recent, w.current)
+	if len(w.recent) > recentMax {
+		w.recent = slices.Delete(w.recent, 0, 1)
+	}
+}
+
+// inTurn says how often an incarnation came back lately, and when that is too often, as an
+// error: several servers answer, and nobody can be elected.
+func (w *Watch) inTurn() (turns int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.turns >= turnsMax {
+		err = fmt.Errorf("%w (incarnations %s): nobody can be elected; let all candidates use one server",
+			errInTurn, strings.Join(w.recent, ", "))
+	}
+	return w.turns, err
+}
+
+var errInTurn = errors.New("several servers answer in turn at the address of the store")
 
 // Incarnation is the one that was seen last, empty for none.
 func (w *Watch) Incarnation() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.current
-}
-
-// inTurn reports whether the answers come from two servers in turn.
-func (w *Watch) inTurn() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.back
 }
 
 // check refuses a lease that is too long (incarnation-I2).

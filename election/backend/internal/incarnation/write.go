@@ -2,8 +2,6 @@ package incarnation
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/conclave-project/conclave/election/record"
@@ -45,15 +43,18 @@ func (w *Watch) Write(ctx context.Context, s Store, name string, r record.Record
 	if outcome.Incarnation != "" {
 		left = w.See(outcome.Incarnation)
 	}
+	turns, inTurn := w.inTurn()
 	switch {
 	case outcome.Version != "":
 		return outcome.Version, nil
 	case !outcome.Refused:
 		return "", record.ErrConflict
-	case outcome.Incarnation != r.Incarnation && w.inTurn():
-		return "", fmt.Errorf("%w: %s when it is read, and %s when it is written to", errInTurn, r.Incarnation, outcome.Incarnation)
-	case outcome.Incarnation != r.Incarnation:
+	case left > 0 && inTurn != nil:
+		return "", inTurn
+	case outcome.Incarnation != r.Incarnation && turns == 0:
 		return "", &record.NotYetError{} // look again under this one first
+	case outcome.Incarnation != r.Incarnation:
+		return "", &record.NotYetError{After: w.pause}
 	case left > 0:
 		return "", &record.NotYetError{After: min(left, w.pause)} // others may adopt it sooner
 	}
@@ -62,9 +63,6 @@ func (w *Watch) Write(ctx context.Context, s Store, name string, r record.Record
 	}
 	return "", touch(ctx, s, name, version)
 }
-
-// errInTurn is an error and no mere delay: the candidate pauses, and tells of it.
-var errInTurn = errors.New("the address leads to several servers in turn, so that nobody can be elected; name one of them")
 
 // touch makes the conflict true: whatever the outcome, the version is gone, so
 // that no earlier write that expected it can take effect any more.
