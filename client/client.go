@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/clientsession"
+	"github.com/conclave-project/conclave/internal/eventqueue"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -31,10 +32,11 @@ type Client struct {
 	space       chan struct{}       // closed when there is space for another request; nil if nobody waits
 	lost        chan struct{}       // closed when there is no server any more; nil if nobody waits
 	subscribers []*Subscription
-	untold      []Event // for Options.OnEvent
-	missed      int     // events for which untold had no space
-	err         error   // why the session has ended
-	cause       error   // why the last attempt to reach a server has failed
+	untold      []Event                  // for Options.OnEvent
+	missed      int                      // events for which untold had no space
+	requests    *eventqueue.Queue[Event] // for Options.OnEvent, nil without one
+	err         error                    // why the session has ended
+	cause       error                    // why the last attempt to reach a server has failed
 
 	kick   chan struct{} // one element: the timer is to be set again
 	done   chan struct{} // closed at the session's end
@@ -88,6 +90,7 @@ func New(servers string, o Options) (*Client, error) {
 	}
 	c.group.Go(c.keepTime)
 	if o.OnEvent != nil {
+		c.requests = eventqueue.New(o.OnEvent, func(e *Event) *int { return &e.Missed }).Bounded(requestsMax)
 		c.group.Go(c.tellEvents)
 	}
 	return c, nil
@@ -278,5 +281,8 @@ func (c *Client) Detach() Session {
 	c.mu.Unlock()
 	c.workers.Wait()
 	c.group.Wait()
+	if c.requests != nil {
+		c.requests.Wait()
+	}
 	return c.Session()
 }

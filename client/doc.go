@@ -33,8 +33,9 @@
 //	           persistent watch says where events may be missing (an event of
 //	           type zk.EventNone).
 //	client-A5  No callback of the program runs on the goroutines that keep the
-//	           session, so no program can block it: OnEvent has one of its own, and
-//	           those of callers. Close returns when all of them have ended.
+//	           session, so no program can block it, nor on those that wait for a
+//	           request: OnEvent has two of its own. Close returns when all of them
+//	           have ended.
 //
 // The decisions are made by internal/clientsession, a machine without clock or
 // sockets; this package moves the bytes.

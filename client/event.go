@@ -60,9 +60,8 @@ type Event struct {
 	// znode that does not exist it is zk.ErrNoNode, for Exists too.
 	Err error
 
-	// Missed is how many events were dropped just before this one, because
-	// OnEvent was too slow. Requests are never among them, but for those of an
-	// election (package election/backend/zookeeper).
+	// Missed is how many events were dropped before this one, because OnEvent
+	// was too slow: with a request requests, else others.
 	Missed int
 }
 
@@ -122,8 +121,11 @@ func (e Event) attrs() []slog.Attr {
 	return attrs
 }
 
-// untoldMax bounds the events that wait for OnEvent.
-const untoldMax = 256
+// untoldMax bounds the events that wait for OnEvent, but for requests, requestsMax these.
+const (
+	untoldMax   = 256
+	requestsMax = 1 << 14
+)
 
 // errGivenUp ends an attempt that nothing has ended on its own: its time was over, the
 // session was refused, or the client was closed.
@@ -192,9 +194,11 @@ type tally struct {
 	bytes int // of the reply
 }
 
-// tellRequest tells of a request that has ended. There is somebody to tell.
+// tellRequest tells of a request that has ended, not in the goroutine that has made it: its
+// contender may have the turn in a lock or an election, and others wait behind it. There is
+// somebody to tell.
 func (c *Client) tellRequest(r *zk.Request, shown string, t *tally, err error) {
-	c.options.OnEvent(Event{
+	c.requests.Put(Event{
 		Kind: EventRequest, Op: r.Op, Path: shown, Duration: c.clock.Now().Sub(t.began), Tries: t.tries,
 		RequestBytes: requestBytes(r), ReplyBytes: t.bytes, Err: err,
 	})

@@ -70,10 +70,10 @@ type Options struct {
 
 	// OnEvent, if not nil, is told of each change of the session's state, each attempt to
 	// reach a server and each request; see Event, LogEvents and package
-	// client/metrics. Of requests it is told by the goroutine that has made them,
-	// before their method returns, so many may call it at once. Of all else it is told by a
-	// goroutine of its own: if it blocks there, it holds up nothing but later events, of
-	// which 256 are kept, and Close and Detach, which wait for it. It must not call those.
+	// client/metrics. It is called beside those that wait for a request, by one goroutine
+	// with requests and by another with all else. If it blocks, it holds up nothing but
+	// later events, of which 16384 requests and 256 others are kept, and Close and
+	// Detach, which wait for it. It must not call those.
 	OnEvent func(Event)
 
 	// RequestBytesMax is the longest request sent, 0 is ZooKeeper's default of

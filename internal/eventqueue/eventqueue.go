@@ -15,13 +15,14 @@ package eventqueue
 
 import "sync"
 
-// Max is how many events may wait.
+// Max is how many events may wait, unless the queue is Bounded otherwise.
 const Max = 1024
 
 // Queue tells events. It is made by New.
 type Queue[E any] struct {
 	tell   func(E)
 	missed func(*E) *int
+	max    int
 
 	mu    sync.Mutex
 	queue []E
@@ -31,7 +32,13 @@ type Queue[E any] struct {
 // New returns a queue for a function. missed returns where an event says how many are
 // missing before it.
 func New[E any](tell func(E), missed func(*E) *int) *Queue[E] {
-	return &Queue[E]{tell: tell, missed: missed}
+	return &Queue[E]{tell: tell, missed: missed, max: Max}
+}
+
+// Bounded sets how many events may wait, before the first Put, and returns the queue.
+func (q *Queue[E]) Bounded(max int) *Queue[E] {
+	q.max = max
+	return q
 }
 
 // Put adds an event.
@@ -39,7 +46,7 @@ func (q *Queue[E]) Put(event E) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.queue = append(q.queue, event)
-	if len(q.queue) > Max {
+	if len(q.queue) > q.max {
 		before := *q.missed(&q.queue[0])
 		q.queue = q.queue[1:]
 		*q.missed(&q.queue[0]) += before + 1

@@ -91,8 +91,8 @@ func newStore(servers string, options Options) (*store, error) {
 		return nil, fmt.Errorf("zookeeper: root %q: not a path below \"/\" (%v)", options.Root, err)
 	}
 	if onEvent := options.Client.OnEvent; onEvent != nil {
-		// A client tells of a request before that returns: a log that nobody reads would
-		// hold up an election, in the turn of this candidate.
+		// Close of a client waits for its OnEvent: a log that nobody reads would hold up
+		// that of the backend.
 		options.Client.OnEvent = eventqueue.New(onEvent, func(e *client.Event) *int { return &e.Missed }).Put
 	}
 	options.Client.Resume, options.Client.AllowReadOnly, options.Client.RetryFor = nil, false, 0

@@ -1,0 +1,40 @@
+package recipes
+
+import (
+	"testing"
+
+	"github.com/conclave-project/conclave/client"
+)
+
+// TestContenderWhoseLogIsBlockedStopsNobody: the OnEvent of its client does not return any
+// more when its turn comes. It must have the lock then, to release it, as its session lives.
+func TestContenderWhoseLogIsBlockedStopsNobody(t *testing.T) {
+	addr := serve(t)
+	blocked, full := make(chan struct{}), make(chan struct{})
+	c := dialed(t, addr, client.Options{OnEvent: func(client.Event) {
+		select {
+		case <-blocked:
+			<-full
+		default:
+		}
+	}})
+	t.Cleanup(func() { close(full) }) // before the client is closed
+	first, err := NewLock(dialed(t, addr, client.Options{}), "/lock", Options{}).Acquire(within(t))
+	must(t, err)
+	got := make(chan error, 1)
+	go func() {
+		second, err := NewLock(c, "/lock", Options{}).Acquire(within(t))
+		if err == nil {
+			err = second.Release(within(t))
+		}
+		got <- err
+	}()
+	behind := dialed(t, addr, client.Options{})
+	awaitQueue(t, behind, "/lock", 2)
+	close(blocked)
+	must(t, first.Release(within(t)))
+	third, err := NewLock(behind, "/lock", Options{}).Acquire(within(t))
+	must(t, err)
+	must(t, third.Release(within(t)))
+	must(t, <-got)
+}
