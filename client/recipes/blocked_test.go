@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestContenderWhoseLogIsBlockedStopsNobody: the OnEvent of its client does not return any
@@ -19,22 +20,22 @@ func TestContenderWhoseLogIsBlockedStopsNobody(t *testing.T) {
 		}
 	}})
 	t.Cleanup(func() { close(full) }) // before the client is closed
-	first, err := NewLock(dialed(t, addr, client.Options{}), "/lock", Options{}).Acquire(within(t))
+	first, err := NewLock(dialed(t, addr, client.Options{}), "/lock", Options{}).Acquire(awaittest.Within(t))
 	must(t, err)
 	got := make(chan error, 1)
 	go func() {
-		second, err := NewLock(c, "/lock", Options{}).Acquire(within(t))
+		second, err := NewLock(c, "/lock", Options{}).Acquire(awaittest.Within(t))
 		if err == nil {
-			err = second.Release(within(t))
+			err = second.Release(awaittest.Within(t))
 		}
 		got <- err
 	}()
 	behind := dialed(t, addr, client.Options{})
 	awaitQueue(t, behind, "/lock", 2)
 	close(blocked)
-	must(t, first.Release(within(t)))
-	third, err := NewLock(behind, "/lock", Options{}).Acquire(within(t))
+	must(t, first.Release(awaittest.Within(t)))
+	third, err := NewLock(behind, "/lock", Options{}).Acquire(awaittest.Within(t))
 	must(t, err)
-	must(t, third.Release(within(t)))
+	must(t, third.Release(awaittest.Within(t)))
 	must(t, <-got)
 }
