@@ -29,7 +29,11 @@
 //	          elected for LeaseMax; leaders whose row is still there go on. So
 //	          what the server has forgotten has run out: commits that
 //	          innodb_flush_log_at_trx_commit has left in memory, or that an
-//	          asynchronous replica has never received. (The row with the empty
+//	          asynchronous replica has never received. A server that was demoted
+//	          is known by the time at which read_only or super_read_only was set
+//	          last; on MariaDB only by that it was set since the start, so
+//	          restart a MariaDB server before it is promoted for a second time,
+//	          or if it was started read-only. (The row with the empty
 //	          name tells which start of which server has been watched for so
 //	          long. A start is known by its second, so make no table in the first
 //	          second of a server.)
@@ -135,6 +139,7 @@ var errNegative = errors.New("mysql: Timeout and Poll must not be negative; leav
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "mysql", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
 		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover; leaders go on if their row is there. " +
+			"A MariaDB server has to be restarted before it is promoted again. " +
 			"An asynchronous replica may forget grants, and so may semi-synchronous replication after its timeout: they have run out " +
 			"by then. An old primary that still takes writes from some clients elects a second leader. Galera: all candidates " +
 			"on one node",

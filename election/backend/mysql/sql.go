@@ -12,11 +12,19 @@ import (
 // MySQL those that begin with M.
 const statusSQL = `/*!80000 performance_schema.*//*M!100200 information_schema.*/`
 
-// incarnationSQL names this start of this server. Uptime and unix_timestamp()
-// both count to the begin of the statement, so their difference is the second in
-// which the server was started, whatever becomes of its clock.
+// turnSQL tells apart the turns of a server as the primary, which begin and end with a
+// change of read_only: MySQL knows when that was set last, MariaDB only whether it was set
+// since the start.
+const turnSQL = `/*!80000 , '/', (select group_concat(coalesce(unix_timestamp(setting.set_time), 0) order by setting.variable_name)
+	from performance_schema.variables_info as setting where setting.variable_name in ('read_only', 'super_read_only'))*/` +
+	`/*M!100200 , '/', (select setting.global_value_origin
+	from information_schema.system_variables as setting where setting.variable_name = 'READ_ONLY')*/`
+
+// incarnationSQL names this start of this server, and its turn as the primary. Uptime
+// and unix_timestamp() both count to the begin of the statement, so their difference is
+// the second in which the server was started, whatever becomes of its clock.
 const incarnationSQL = `(select concat(@@server_id, '/', @@hostname, ':', @@port, '/', 
-	unix_timestamp() - cast(cast(up.variable_value as unsigned) as signed))
+	unix_timestamp() - cast(cast(up.variable_value as unsigned) as signed)` + turnSQL + `)
 	from ` + statusSQL + `global_status as up where up.variable_name = 'Uptime')`
 
 // syncSQL makes a read on a node of a Galera cluster wait for the writes that
