@@ -84,9 +84,13 @@ func lock(ctx context.Context, path string) (io.Closer, error) {
 // old file or the new one, and when it returns nil the new one. The path is a target, and
 // the caller holds its lock.
 func replace(path string, data []byte) (err error) {
+	_ = os.Remove(path + newSuffix) // of a process that was killed, with a mode that may forbid to write
 	file, err := os.OpenFile(path+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o660)
 	if err != nil {
 		return err
+	}
+	if old, errOld := os.Stat(path); errOld == nil {
+		keep(file, old)
 	}
 	_, err = file.Write(data)
 	if err == nil {

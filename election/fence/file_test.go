@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -276,6 +277,25 @@ func TestFileIsOneByAllItsNames(t *testing.T) {
 			if _, err := fence.NewFile(other).Write(t.Context(), nil, 0, token-1); !errors.Is(err, fence.ErrStale) {
 				t.Errorf("token %d after %d: %v", token-1, token, err)
 			}
+		}
+	}
+}
+
+// TestFileKeepsItsMode: an operator lets others read it.
+func TestFileKeepsItsMode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "conf")
+	f := fence.NewFile(path)
+	for version, mode := range []os.FileMode{0o644, 0o600} {
+		if _, err := f.Write(t.Context(), nil, fence.Version(version), 1); err != nil {
+			t.Fatal(err)
+		}
+		if version > 0 {
+			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 && runtime.GOOS != "windows" {
+				t.Errorf("its mode is %v, %v", info.Mode(), err)
+			}
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -24,3 +24,12 @@ func tryLock(file *os.File) (bool, error) {
 		}
 	}
 }
+
+// keep gives a file the owner, the group and the mode of another one, as far as this user
+// may: who reads it is the operator's to say.
+func keep(file *os.File, old os.FileInfo) {
+	if stat, ok := old.Sys().(*syscall.Stat_t); ok {
+		_ = file.Chown(int(stat.Uid), int(stat.Gid))
+	}
+	_ = file.Chmod(old.Mode().Perm())
+}
