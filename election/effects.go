@@ -77,12 +77,8 @@ func (r *run) acquire(e elector.Acquire) {
 	r.outcome = outcome{} // that of the leadership before is no longer of interest
 	r.tell(Event{Kind: EventCampaigning, Attempt: e.Attempt})
 	r.workers.Go(func() {
-		err := r.teller.await(ctx)
-		var grant Grant
 		began := options.Clock.Now()
-		if err == nil {
-			grant, err = r.elector.backend.Acquire(ctx, claim)
-		}
+		grant, err := r.elector.backend.Acquire(ctx, claim)
 		if err == nil || options.Clock.Now().Sub(began) >= servedAfter {
 			r.elector.served.Store(true)
 		}

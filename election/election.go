@@ -133,9 +133,10 @@ type Options struct {
 	HealthFailures int
 	// OnEvent is called with everything that happens, in order and one call at
 	// a time, in a goroutine of its own. A call that does not return holds up
-	// neither the leadership nor its end; what waits for it is the function
-	// after EventElected, for a quarter of the lease at most, the next
-	// campaign once 256 events wait, and the return of Run.
+	// nothing for long: the function after EventElected and the return of Run wait
+	// for it for a quarter of the lease, Run at least for half a second. Once 256
+	// events wait for it, others are left out and counted (Event.Missed). What Run
+	// did not wait for is told later.
 	OnEvent func(Event)
 	// OnStuck is called, in a goroutine of its own, when the function still
 	// runs though its time is over: EndLimit after it was told to end, or when
@@ -154,6 +155,7 @@ type Elector struct {
 	name    string
 	options Options
 
+	teller *teller
 	served atomic.Bool            // see final
 	status atomic.Pointer[Status] // what the last Run did last; nil without one
 
@@ -174,7 +176,7 @@ func New(backend Backend, name string, options Options) (*Elector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("election %q: %w", name, &invalidError{err})
 	}
-	return &Elector{backend: backend, name: name, options: options}, nil
+	return &Elector{backend: backend, name: name, options: options, teller: &teller{call: options.OnEvent}}, nil
 }
 
 // Name returns the name of the election.

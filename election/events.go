@@ -68,6 +68,7 @@ type Event struct {
 	// Err is set with the kinds that report a failure.
 	Err error
 	// Missed is how many events before this one were left out because OnEvent
-	// took too long. Only kinds that repeat within one leadership ever are.
+	// took too long: kinds that repeat within one leadership, or all of a campaign
+	// and what came of it, from its beginning.
 	Missed int
 }

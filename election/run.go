@@ -36,7 +36,6 @@ func (e *Elector) Run(ctx context.Context, function func(context.Context, Leader
 // start carries a run out unless there is another.
 func (e *Elector) start(r *run) error {
 	if e.backend == nil {
-		r.teller.close()
 		return errNotMade
 	}
 	e.mu.Lock()
@@ -46,7 +45,6 @@ func (e *Elector) start(r *run) error {
 	}
 	e.mu.Unlock()
 	if busy {
-		r.teller.close()
 		return fmt.Errorf("election %q: %w", e.name, ErrRunning)
 	}
 	defer func() {
@@ -72,7 +70,6 @@ type run struct {
 	reports  chan report
 	done     chan struct{} // closed when the machine has finished
 	workers  sync.WaitGroup
-	teller   *teller
 	attempts map[uint64]*attempt
 	renewals map[uint64]context.CancelFunc
 
@@ -101,6 +98,7 @@ type attempt struct {
 	cancel   context.CancelFunc
 	grant    Grant
 	honoured Request // the last request of an operator that was acted upon
+	untold   bool    // its beginning was left out, and so is the rest
 }
 
 // report is an event for the machine with what the machine does not need.
@@ -132,7 +130,6 @@ func newRun(e *Elector, ctx context.Context, function func(context.Context, Lead
 		}),
 		reports:  make(chan report, reportsMax),
 		done:     make(chan struct{}),
-		teller:   newTeller(o.OnEvent),
 		attempts: make(map[uint64]*attempt),
 		renewals: make(map[uint64]context.CancelFunc),
 	}
@@ -174,7 +171,7 @@ func (r *run) loop() {
 	r.publish()
 	r.workers.Wait()
 	r.returnLate()
-	r.teller.close()
+	r.elector.teller.await(max(r.elector.options.Lease/4, minRelease))
 }
 
 // returnLate releases the grants that came too late for the loop and were put
@@ -300,10 +297,17 @@ func (r *run) tell(event Event) { r.tellThen(event, nil) }
 // tellThen closes the channel when the event was told.
 func (r *run) tellThen(event Event, told chan struct{}) {
 	event.Election = r.elector.name
-	if a := r.attempts[event.Attempt]; a != nil && event.Token == 0 {
+	a := r.attempts[event.Attempt]
+	switch {
+	case a != nil && a.untold:
+		r.elector.teller.leaveOut(told)
+		return
+	case a != nil && event.Token == 0:
 		event.Token = a.grant.Token
 	}
-	r.teller.tell(event, told)
+	if kept := r.elector.teller.tell(event, told); !kept && event.Kind == EventCampaigning {
+		a.untold = true
+	}
 }
 
 // forget drops an attempt that was released.

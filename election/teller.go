@@ -1,30 +1,28 @@
 package election
 
 import (
-	"context"
 	"sync"
+	"time"
 )
 
-// eventsMax is how many events may wait for an OnEvent that takes its time,
-// before those that come again and again are left out.
+// eventsMax is how many events may wait for an OnEvent that takes its time, before
+// others are left out.
 const eventsMax = 256
 
-// teller calls Options.OnEvent, in order and one call at a time, in a goroutine
-// of its own: a log that nobody reads must not hold up a leadership's end.
+// teller calls Options.OnEvent of an Elector, in order and one call at a time, in a
+// goroutine that lasts as long as there is something to tell: a log that nobody reads
+// must hold up nothing, no campaign and no end.
 //
-// The queue is bounded, and no leadership's beginning or end is ever left out:
-// while it is full, events that repeat are counted instead, and no attempt to be
-// elected begins.
+// The queue is bounded. While it is full, events that repeat are left out and counted,
+// and so is a campaign that begins, with all that comes of it: the end is told of each
+// leadership whose beginning is.
 type teller struct {
-	call  func(Event)
-	ended chan struct{}
+	call func(Event)
 
 	mu     sync.Mutex
 	queue  []notification
 	missed int
-	closed bool
-	news   chan struct{} // something to do; of size 1
-	space  chan struct{} // closed and made again when the queue is no longer full
+	idle   chan struct{} // closed when all is told; nil if nothing is to be told
 }
 
 // notification is an event and a channel to be closed when it was told, or nil.
@@ -33,32 +31,41 @@ type notification struct {
 	told  chan struct{}
 }
 
-func newTeller(call func(Event)) *teller {
-	t := &teller{call: call, ended: make(chan struct{}), news: make(chan struct{}, 1), space: make(chan struct{})}
-	if call == nil {
-		close(t.ended)
-	} else {
-		go t.run()
-	}
-	return t
-}
-
-func (t *teller) tell(event Event, told chan struct{}) {
+// tell returns at once. It reports whether there was space for the event, or it does
+// not repeat and begins nothing.
+func (t *teller) tell(event Event, told chan struct{}) bool {
 	if t.call == nil {
-		if told != nil {
-			close(told)
-		}
-		return
+		done(told)
+		return true
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.queue) >= eventsMax && event.Kind.repeats() {
+	if len(t.queue) >= eventsMax && (event.Kind.repeats() || event.Kind == EventCampaigning) {
 		t.missed++
-		return
+		done(told)
+		return false
 	}
 	event.Missed, t.missed = t.missed, 0
 	t.queue = append(t.queue, notification{event, told})
-	t.wake()
+	if t.idle == nil {
+		t.idle = make(chan struct{})
+		go t.run()
+	}
+	return true
+}
+
+// leaveOut counts an event of a campaign that is left out.
+func (t *teller) leaveOut(told chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.missed++
+	done(told)
+}
+
+func done(told chan struct{}) {
+	if told != nil {
+		close(told)
+	}
 }
 
 // repeats reports whether a leadership or an attempt can have any number of these.
@@ -70,81 +77,53 @@ func (k EventKind) repeats() bool {
 	return false
 }
 
-func (t *teller) wake() {
-	select {
-	case t.news <- struct{}{}:
-	default:
-	}
-}
-
 func (t *teller) run() {
 	over := false
 	defer func() {
-		if over {
-			close(t.ended)
-		} else {
+		if !over {
 			go t.run() // OnEvent has ended this goroutine (runtime.Goexit)
 		}
 	}()
 	for {
-		one, ok, closed := t.next()
-		switch {
-		case ok:
-			t.show(one)
-		case closed:
+		one, ok := t.next()
+		if !ok {
 			over = true
 			return
-		default:
-			<-t.news
 		}
+		t.show(one)
 	}
 }
 
 func (t *teller) show(one notification) {
-	if one.told != nil {
-		defer close(one.told)
-	}
+	defer done(one.told)
 	t.call(one.event)
 }
 
 // next takes the event that has waited longest.
-func (t *teller) next() (one notification, ok, closed bool) {
+func (t *teller) next() (one notification, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.queue) == 0 {
-		return one, false, t.closed
+		close(t.idle)
+		t.queue, t.idle = nil, nil
+		return one, false
 	}
-	one = t.queue[0]
-	t.queue = t.queue[1:]
-	if len(t.queue) == eventsMax-1 {
-		close(t.space)
-		t.space = make(chan struct{})
-	}
-	return one, true, false
+	one, t.queue = t.queue[0], t.queue[1:]
+	return one, true
 }
 
-// await returns when there is space for the events of another attempt.
-func (t *teller) await(ctx context.Context) error {
-	for {
-		t.mu.Lock()
-		full, space := len(t.queue) >= eventsMax, t.space
-		t.mu.Unlock()
-		if !full {
-			return nil
-		}
-		select {
-		case <-space:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// close waits until everything is told.
-func (t *teller) close() {
+// await waits until everything is told, and no longer than the limit.
+func (t *teller) await(limit time.Duration) {
 	t.mu.Lock()
-	t.closed = true
+	idle := t.idle
 	t.mu.Unlock()
-	t.wake()
-	<-t.ended
+	if idle == nil {
+		return
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+	}
 }

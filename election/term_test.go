@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
@@ -57,46 +58,49 @@ func TestBlockedLogDoesNotHoldUpTheEndOfALeadership(t *testing.T) {
 	<-done
 }
 
-// TestBlockedLogHoldsUpTheNextCampaignAndLosesNoEnd: with OnEvent blocked the
-// queue of events stays small, and what is left out is counted.
-func TestBlockedLogHoldsUpTheNextCampaignAndLosesNoEnd(t *testing.T) {
-	l, free := &log{}, make(chan struct{})
-	var turns atomic.Int32
-	e := elector(t, electiontest.NewStore(nil), election.Options{Lease: 40 * time.Millisecond, OnEvent: func(ev election.Event) {
-		<-free
-		l.add(ev)
-	}})
-	ctx, cancel := context.WithCancel(awaittest.Within(t))
-	ended := make(chan error, 1)
-	go func() {
-		ended <- e.Run(ctx, func(context.Context, election.Leadership) error { turns.Add(1); return nil })
-	}()
-	var stood int32
-	await(t, "no more leaderships begin", func() bool {
-		before := stood
-		stood = turns.Load()
-		return stood > 10 && stood == before
-	}, 500*time.Millisecond)
-	if stood > 100 {
-		t.Errorf("%d leaderships while nobody learned of the first", stood)
-	}
-	close(free)
-	await(t, "leaderships go on", func() bool { return turns.Load() > stood+5 }, time.Millisecond)
-	cancel()
-	<-ended
-	if elected, lost := l.count(election.EventElected), l.count(election.EventLost); elected != int(turns.Load()) || lost != elected {
-		t.Errorf("%d leaderships: told %d times of a beginning, %d of an end", turns.Load(), elected, lost)
-	}
-}
-
-// await waits until the condition, looked at every pause, holds.
-func await(t *testing.T, what string, condition func() bool, pause time.Duration) {
-	t.Helper()
-	for limit := time.Now().Add(25 * time.Second); !condition(); time.Sleep(pause) {
-		if time.Now().After(limit) {
-			t.Fatalf("waited in vain until %s", what)
+// TestBlockedLogHoldsUpNoCampaignAndLosesNoEnd: with OnEvent blocked the queue of events
+// stays small, and leaderships go on, also those of another Run. Of what is told later the
+// beginnings have their ends, and what is left out is counted.
+func TestBlockedLogHoldsUpNoCampaignAndLosesNoEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := electiontest.VirtualClock(1)
+		l, free := &log{}, make(chan struct{})
+		turns := 0
+		e := elector(t, electiontest.NewStore(c), election.Options{Clock: c, Retry: time.Millisecond, RetryMax: time.Millisecond,
+			OnEvent: func(ev election.Event) {
+				<-free
+				l.add(ev)
+			}})
+		lead := func(turns *int, until int) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			_ = e.Run(ctx, func(context.Context, election.Leadership) error {
+				if *turns++; *turns == until {
+					cancel()
+				}
+				return nil
+			})
 		}
-	}
+		const each = 200
+		lead(&turns, each)
+		began := time.Now()
+		lead(&turns, 2*each)
+		if turns != 2*each || time.Since(began) > each*election.LeaseDefault {
+			t.Errorf("%d leaderships while OnEvent does not return", turns)
+		}
+		close(free)
+		synctest.Wait()
+		later := 0
+		lead(&later, 1)
+		elected, lost, missed := l.count(election.EventElected), l.count(election.EventLost), 0
+		for _, one := range l.events {
+			missed += one.Missed
+		}
+		const perTurn = 4 // campaigning, elected, ending, lost
+		if told := len(l.events); elected != lost || elected < 50 || told > 300 || told+missed < perTurn*(2*each+1) {
+			t.Errorf("told of %d beginnings and %d ends; %d events are told and %d missed", elected, lost, told, missed)
+		}
+	})
 }
 
 // TestWedgedFunctionIsReportedAndTheElectionGoesOn: the function ignores its
