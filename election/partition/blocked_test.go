@@ -8,21 +8,32 @@ import (
 	"github.com/conclave-project/conclave/election/partition"
 )
 
-// TestMemberWhoseLogIsBlockedStillOwns (partition-P2): its OnEvent does not return any
-// more, and it loses its partitions again and again.
+// TestMemberWhoseLogIsBlockedStillOwns (partition-P2): its OnEvent or its OnView does not
+// return any more, and it loses its partitions again and again.
 func TestMemberWhoseLogIsBlockedStillOwns(t *testing.T) {
+	for _, what := range []string{"OnEvent", "OnView"} {
+		t.Run(what, func(t *testing.T) { stillOwns(t, what) })
+	}
+}
+
+func stillOwns(t *testing.T, what string) {
 	store := electiontest.NewStore(nil)
 	full, blocked := make(chan struct{}), make(chan struct{})
 	g := newGroup(t, 2, nil)
 	g.change = func(o *partition.Options) {
-		if o.Election.ID == "a" {
-			o.Election.OnEvent = func(election.Event) {
-				select {
-				case <-blocked:
-					<-full
-				default:
-				}
+		block := func() {
+			select {
+			case <-blocked:
+				<-full
+			default:
 			}
+		}
+		switch {
+		case o.Election.ID != "a":
+		case what == "OnEvent":
+			o.Election.OnEvent = func(election.Event) { block() }
+		default:
+			o.OnView = func(partition.View) { block() }
 		}
 	}
 	g.join(store, "a")

@@ -69,15 +69,17 @@ type Options struct {
 	// Warm makes this member ready for a partition while another one still
 	// owns it; see election.Options.
 	Warm func(ctx context.Context, partition int) error
-	// OnView is called with every change of what this member sees, one call
-	// at a time; it must return at once and may keep the View.
+	// OnView is called with the changes of what this member sees, one call at a
+	// time, in a goroutine of its own; it may keep the View. If it does not return,
+	// nothing waits for it but Run, for a quarter of the lease; of the Views that wait
+	// for it the newest 16 are told.
 	OnView func(View)
 	// Election is how each election is held. Its ID names this member and
 	// differs from those of all others. Its Health is called once for all
 	// elections, up to four times in three HealthEvery, its OnEvent with the events
 	// of all, one call at a time, with Event.Election saying of which. If that does
-	// not return, nothing waits for it but Run; what it misses of 1024 events is
-	// counted in Event.Missed. Warm, Priority and Once are ignored.
+	// not return, nothing waits for it but Run, for a quarter of the lease; what it
+	// misses of 1024 events is counted in Event.Missed. Warm, Priority and Once are ignored.
 	Election election.Options
 }
 
@@ -98,6 +100,11 @@ type View struct {
 // by itself ends the Run of the member.
 type Function func(ctx context.Context, partition int, lead election.Leadership) error
 
+const (
+	viewsMax = 16                     // that wait for OnView
+	toldMin  = 500 * time.Millisecond // the least that Run waits until all is told
+)
+
 // Member is one candidate of a group. Its methods may be called by several
 // goroutines.
 type Member struct {
@@ -107,6 +114,7 @@ type Member struct {
 	seats      []*election.Elector
 	partitions []*election.Elector
 	events     *eventqueue.Queue[election.Event] // nil without an OnEvent
+	views      *eventqueue.Queue[View]           // nil without an OnView
 
 	running  atomic.Bool
 	leaving  chan struct{} // closed by Leave
@@ -128,6 +136,9 @@ func New(backend election.Backend, name string, options Options) (*Member, error
 		// takes no part in its election (partition-P2).
 		m.events = eventqueue.New(onEvent, func(e *election.Event) *int { return &e.Missed })
 		m.options.Election.OnEvent = m.events.Put
+	}
+	if options.OnView != nil {
+		m.views = eventqueue.New(options.OnView, func(*View) *int { return new(int) }).Bounded(viewsMax)
 	}
 	for i := range options.MembersMax {
 		e, err := election.New(backend, name+"/seats/"+strconv.Itoa(i), m.seatOptions())
@@ -208,8 +219,12 @@ func (m *Member) Run(ctx context.Context, function Function) error {
 		return fmt.Errorf("group %q: %w", m.name, election.ErrRunning)
 	}
 	defer m.running.Store(false)
+	limit := max(m.seats[0].Options().Lease/4, toldMin)
 	if m.events != nil {
-		defer m.events.Wait()
+		defer m.events.WaitFor(limit)
+	}
+	if m.views != nil {
+		defer m.views.WaitFor(limit)
 	}
 	return newRun(ctx, m, function).loop(ctx)
 }
@@ -223,8 +238,8 @@ func (m *Member) setView(view View) {
 		m.view = view
 	}
 	m.mu.Unlock()
-	if !same && m.options.OnView != nil {
-		m.options.OnView(view)
+	if !same && m.views != nil {
+		m.views.Put(view)
 	}
 }
 

@@ -13,7 +13,10 @@
 // It knows nothing of what the events tell.
 package eventqueue
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // Max is how many events may wait, unless the queue is Bounded otherwise.
 const Max = 1024
@@ -64,6 +67,22 @@ func (q *Queue[E]) Wait() {
 	q.mu.Unlock()
 	if idle != nil {
 		<-idle
+	}
+}
+
+// WaitFor is Wait, for no longer than a limit: the function may never return.
+func (q *Queue[E]) WaitFor(limit time.Duration) {
+	q.mu.Lock()
+	idle := q.idle
+	q.mu.Unlock()
+	if idle == nil {
+		return
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
 	}
 }
 
