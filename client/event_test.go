@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,15 +128,16 @@ func TestEventsAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text bytes.Buffer
 		f := &fake{timeoutMs: 60_000}
-		next := 0
+		var next atomic.Int64 // requests have a goroutine of their own
 		logger := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		c := f.start(t, func(o *Options) { o.OnEvent = LogEvents(logger, func(Event) { next++ }) })
+		c := f.start(t, func(o *Options) { o.OnEvent = LogEvents(logger, func(Event) { next.Add(1) }) })
 		synctest.Wait()
 		_, err := c.Set(t.Context(), "/a", []byte("data"), -1)
 		must(t, err)
 		f.setDown(true)
 		synctest.Wait()
 		c.Detach()
+		synctest.Wait()
 		for _, want := range []string{
 			`level=DEBUG msg="client connect" server=`,
 			`level=INFO msg="client state" state=connected session=0x77 server=`,
@@ -147,8 +149,8 @@ func TestEventsAreLogged(t *testing.T) {
 				t.Errorf("no %s in\n%s", want, text.String())
 			}
 		}
-		if lines := strings.Count(text.String(), "\n"); next != lines {
-			t.Errorf("%d events were passed on, %d logged", next, lines)
+		if lines := strings.Count(text.String(), "\n"); int(next.Load()) != lines {
+			t.Errorf("%d events were passed on, %d logged", next.Load(), lines)
 		}
 	})
 }
