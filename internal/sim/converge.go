@@ -57,7 +57,7 @@ func (w *world) converge() {
 		w.still = true
 		before, ends := w.elections(), w.tally.Crashes
 		w.until(w.nowMs+w.plan.SessionMs*3/2, nil)
-		if n := w.elections() - before; n > 0 && w.tally.Crashes == ends && w.err == nil {
+		if n := w.elections() - before; n > 0 && w.tally.Crashes == ends && w.plan.calm() && w.err == nil {
 			w.fail(fmt.Errorf("liveness: %d elections while nothing happens", n))
 		}
 	}

@@ -97,6 +97,10 @@ func (p *Plan) silence(r *random) {
 
 const silenceMin = 400
 
+// calm reports whether nobody is taken for silent whose pings are only late: two that follow
+// each other may be as far apart as their interval and the longest delay of a packet.
+func (p *Plan) calm() bool { return p.SyncMs > p.SyncMs/3+longDelay*int64(p.NetMs)+50 }
+
 func (p *Plan) settings(r *random) {
 	p.TickMs = []int64{100, 200, 200, 400, 1000}[r.below(5)]
 	p.InitMs = p.TickMs * r.between(5, 10)

@@ -421,12 +421,15 @@ func (p *process) flow() {
 	p.flowVotes()
 }
 
+// longDelay is how many times NetMs a packet may take that is late.
+const longDelay = 20
+
 // delayMs is how long a packet of this server may take: mostly short, now and
 // then long.
 func (p *process) delayMs() int64 {
 	most := int64(p.w.plan.NetMs)
 	if p.random.oneIn(40) {
-		most *= 20
+		most *= longDelay
 	}
 	return max(most, p.slowMs)
 }
