@@ -18,8 +18,10 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/eventqueue"
 	"github.com/conclave-project/conclave/internal/healthcheck"
 )
 
@@ -31,6 +33,7 @@ const PlacesMax = 64
 type Candidate struct {
 	name     string
 	electors []*election.Elector
+	events   *events
 }
 
 // Place is what a candidate holds while it acts: the leadership of a place.
@@ -43,16 +46,17 @@ type Place struct {
 // New returns a candidate for one of n places, 1 to PlacesMax. Options are those of
 // each place's Elector. Once is ignored, and so is Priority: a candidate waits for all
 // places, and would end the holders of all for the one that it needs. OnEvent is called
-// with the events of all places, one call at a time, and Health is called once for
-// all, up to four times in three HealthEvery. It does no I/O. An error matches
-// election.ErrInvalid.
+// with the events of all places, one call at a time; if it does not return, nothing waits
+// for it but Hold, for a quarter of the lease, and what it misses of 1024 events is
+// counted in Event.Missed. Health is called once for all, up to four times in three
+// HealthEvery. It does no I/O. An error matches election.ErrInvalid.
 func New(backend election.Backend, name string, n int, options election.Options) (*Candidate, error) {
 	if n < 1 || n > PlacesMax {
 		return nil, fmt.Errorf("holders of %q: %d places, must be from 1 to %d: %w", name, n, PlacesMax, election.ErrInvalid)
 	}
 	options.Once, options.Priority = true, 0
-	options.OnEvent, options.Health = oneByOne(options.OnEvent), healthcheck.Shared(options.Health)
-	c := &Candidate{name: name}
+	c := &Candidate{name: name, events: newEvents(&options)}
+	options.Health = healthcheck.Shared(options.Health)
 	for i := range n {
 		e, err := election.New(backend, placeName(name, i), options)
 		if err != nil {
@@ -66,16 +70,43 @@ func New(backend election.Backend, name string, n int, options election.Options)
 // placeName names the election of a place, counted from 0 here.
 func placeName(name string, i int) string { return name + "/places/" + strconv.Itoa(i+1) }
 
-// oneByOne lets the electors of several elections call a function, one at a time.
-func oneByOne(tell func(election.Event)) func(election.Event) {
-	if tell == nil {
+// events tell OnEvent the events of several elections, one call at a time. One that does not
+// return holds up nothing, and gathers no goroutines of electors that wait for their turn.
+// It is nil without an OnEvent.
+type events struct {
+	queue *eventqueue.Queue[election.Event]
+	limit time.Duration // to be waited for at most
+}
+
+// newEvents puts a queue before the OnEvent of the options.
+func newEvents(options *election.Options) *events {
+	if options.OnEvent == nil {
 		return nil
 	}
-	turn := make(chan struct{}, 1) // no mutex: synctest does not see that its holder may be blocked
-	return func(e election.Event) {
-		turn <- struct{}{}
-		defer func() { <-turn }()
-		tell(e)
+	lease := options.Lease
+	if lease == 0 {
+		lease = election.LeaseDefault
+	}
+	e := &events{eventqueue.New(options.OnEvent, func(one *election.Event) *int { return &one.Missed }), max(lease/4, toldMin)}
+	options.OnEvent = e.tell
+	return e
+}
+
+// toldMin is the least that is waited for until all is told.
+const toldMin = 500 * time.Millisecond
+
+// tell waits for OnEvent where a function does, so that a span or a metric is there.
+func (e *events) tell(one election.Event) {
+	e.queue.Put(one)
+	if one.Kind == election.EventElected {
+		e.queue.WaitFor(e.limit)
+	}
+}
+
+// await waits until all is told, and no longer than the limit.
+func (e *events) await() {
+	if e != nil {
+		e.queue.WaitFor(e.limit)
 	}
 }
 
@@ -85,6 +116,7 @@ func oneByOne(tell func(election.Event)) func(election.Event) {
 // matches election.ErrRunning says that another Hold of this Candidate has not returned.
 // A panic of the function ends the process.
 func (c *Candidate) Hold(ctx context.Context, function func(context.Context, Place) error) error {
+	defer c.events.await()
 	h := &hold{kept: -1, cancels: make([]context.CancelFunc, len(c.electors))}
 	contexts := make([]context.Context, len(c.electors))
 	for i := range contexts {

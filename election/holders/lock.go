@@ -38,6 +38,7 @@ type RWLock struct {
 	name    string
 	readers int
 	options election.Options
+	events  *events
 }
 
 // Held is what a reader or writer has while it acts. The zero Held is one that has never
@@ -72,8 +73,9 @@ func (h Held) Err() error {
 // An error matches election.ErrInvalid.
 func NewRWLock(backend election.Backend, name string, readers int, options election.Options) (*RWLock, error) {
 	options.Warm, options.Priority = nil, 0
-	options.OnEvent, options.Health = oneByOne(options.OnEvent), healthcheck.Shared(options.Health)
-	l := &RWLock{backend, name, readers, options}
+	events := newEvents(&options)
+	options.Health = healthcheck.Shared(options.Health)
+	l := &RWLock{backend, name, readers, options, events}
 	if _, err := New(backend, name, readers, options); err != nil {
 		return nil, err
 	}
@@ -98,6 +100,7 @@ func (l *RWLock) gate(priority int) (*election.Elector, error) {
 // one which was cut short by an operator passes for no success (ErrResigned). Its context
 // ends before anybody may write.
 func (l *RWLock) Read(ctx context.Context, function func(context.Context, Held) error) error {
+	defer l.events.await()
 	places, err := New(l.backend, l.name, l.readers, l.options)
 	if err != nil {
 		return err
@@ -222,6 +225,7 @@ func (r *reading) withdraw() {
 // operator, and Write returns that reason (election.ErrResigned). Its context ends before
 // anybody else may act. A panic of the function comes out of Write, after the lock was released.
 func (l *RWLock) Write(ctx context.Context, function func(context.Context, Held) error) error {
+	defer l.events.await() // also after a panic
 	gate, err := l.gate(1)
 	if err != nil {
 		return err
