@@ -4,8 +4,9 @@
 //	adminport-P1  A command is asked for by GET, under the path of the settings. The status is
 //	              200 even where the answer has an error, as in ZooKeeper.
 //	adminport-P2  /livez, /readyz and /healthz have the status 200, or 503 and why.
-//	adminport-P3  No page of another site that an operator's browser shows gets an answer:
-//	              neither by a request of its own, nor by a name of its own for this address.
+//	adminport-P3  No page of another site that an operator's browser shows gets an answer by
+//	              a request of its own; on the loopback, nor by a name of its own for this
+//	              address. Elsewhere a server does not know its names.
 //	adminport-P4  However many ask, a bounded number waits for the server, for a bounded time.
 package adminport
 
