@@ -3,6 +3,7 @@ package metrics
 import (
 	"strconv"
 
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/tally"
 	"github.com/prometheus/client_golang/prometheus"
@@ -81,8 +82,13 @@ func own(s *sample, out chan<- prometheus.Metric) {
 			gauge(ownSilent, s.LeaderSilent.Seconds())
 		}
 	}
+	told := map[quorum.ID]bool{}
 	for i := range s.Learners {
 		l := &s.Learners[i]
+		if told[l.Server] {
+			continue // its older link, or another stranger that says the same number
+		}
+		told[l.Server] = true
 		id := strconv.FormatUint(uint64(l.Server), 10)
 		gauge(ownInSync, oneIf(l.InSync), id)
 		gauge(ownQuiet, float64(l.SilentMs)/1000, id)

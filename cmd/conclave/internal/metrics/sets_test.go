@@ -3,15 +3,18 @@ package metrics
 import (
 	"log/slog"
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/tally"
+	"github.com/conclave-project/conclave/internal/zab"
 )
 
 // told is a server that says what a test wants.
@@ -149,5 +152,20 @@ func TestASpaceIsThatOfTheDisk(t *testing.T) {
 	}
 	if _, there := got[`conclave_server_disk_free_bytes{dir="log"}`]; there {
 		t.Error("a directory that is not there is on a disk")
+	}
+}
+
+// TestLearnersThatSayOneNumberEndNoScrape: strangers may, and a learner that comes again has
+// two links for a moment.
+func TestLearnersThatSayOneNumberEndNoScrape(t *testing.T) {
+	s := told{dir: t.TempDir()}
+	s.status.Ensemble = new(ensemble.Config)
+	s.status.Mode, s.status.ID = server.ModeLeader, 1
+	s.status.Learners = []zab.Learner{{Server: 2, InSync: true}, {Server: -7, Observer: true}, {Server: -7, Observer: true}, {Server: 2}}
+	port := httptest.NewServer(Handler(New(&s, "1"), false, slog.New(slog.DiscardHandler)))
+	defer port.Close()
+	status, _, got := scrape(t, port)
+	if status != http.StatusOK || value(t, got[`conclave_server_connections_max`]) != 123 {
+		t.Errorf("the scrape is answered with %v", status)
 	}
 }
