@@ -2,6 +2,7 @@ package recipes
 
 import (
 	"context"
+	"encoding/binary"
 	"net"
 	"testing"
 
@@ -19,8 +20,12 @@ type closer struct {
 }
 
 func (f closer) Write(b []byte) (int, error) {
-	if eatsOp(zk.OpCloseSession)(b) {
-		f.closing()
+	for rest := b; len(rest) >= 12; { // behind other requests it is written with them
+		if eatsOp(zk.OpCloseSession)(rest) {
+			f.closing()
+			break
+		}
+		rest = rest[min(4+int(binary.BigEndian.Uint32(rest)), len(rest)):]
 	}
 	return f.Conn.Write(b)
 }
