@@ -63,12 +63,17 @@ const promiseJumpMax = 1024
 // yields reports whether the leader leaves because a participant has promised a later epoch,
 // to a leader that did not come to lead. It could never follow this one: ZooKeeper's
 // ensemble would stay one server short until the next election. So let that be now; the next
-// epoch of this server is above the promise, for any follower. It has served for as long as
-// an election may take before that: a stranger that sends hellos in the name of others must
+// epoch of this server is above the promise, for any follower. It yields so often within the
+// time of an election, and no more: a stranger that sends hellos in the name of others must
 // not end one leadership after the other.
 func (p *Peer) yields() bool {
-	ld := p.lead
-	return ld.epoch < p.promised && ld.stage == leaderServing && p.nowMs-ld.sinceMs >= p.opts.InitMs
+	oldest := p.yieldedMs[0]
+	if p.lead.epoch >= p.promised || oldest != 0 && p.nowMs-oldest < p.opts.InitMs {
+		return false
+	}
+	copy(p.yieldedMs[:], p.yieldedMs[1:])
+	p.yieldedMs[len(p.yieldedMs)-1] = max(1, p.nowMs)
+	return true
 }
 
 // dropOlder ends the link that a server had before this one. One link a server: an ack of

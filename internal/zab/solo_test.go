@@ -79,13 +79,6 @@ func (s *solo) wait(ms int64) zab.Event {
 // initMs is how long an election may take.
 const initMs = 2000
 
-// serveFor lets time pass for a leader that a follower on link 2 pings.
-func (s *solo) serveFor(ms int64) {
-	for range ms / 100 {
-		s.step(s.wait(100), on(2, zab.Message{Kind: zab.KindPing, Zxid: z(2, 0)}))
-	}
-}
-
 // done is the completion of everything asked of the disk so far.
 func (s *solo) done() zab.Event { return zab.Event{Kind: zab.EventDone, Ticket: s.ticket} }
 

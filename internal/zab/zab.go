@@ -117,12 +117,13 @@ type Peer struct {
 
 	accepted, current uint32
 	history           history
-	durable           zk.Zxid // the log is on disk up to here
-	delivered         zk.Zxid // the tree has everything up to here
-	unsynced          bool    // appended without a sync
-	promised          uint32  // highest epoch that a participant is known to have accepted
-	needSnapshot      bool    // the log could not be cut: the whole state must come
-	full              bool    // the disk has no space for records
+	durable           zk.Zxid  // the log is on disk up to here
+	delivered         zk.Zxid  // the tree has everything up to here
+	unsynced          bool     // appended without a sync
+	promised          uint32   // highest epoch that a participant is known to have accepted
+	yieldedMs         [3]int64 // when it yielded to such promises, 0 for never
+	needSnapshot      bool     // the log could not be cut: the whole state must come
+	full              bool     // the disk has no space for records
 
 	ticket Ticket
 	disk   []operation
