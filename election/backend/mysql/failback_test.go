@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
 )
 
@@ -19,15 +20,15 @@ func TestServerThatWasReadOnlyHasToBeWatched(t *testing.T) {
 	url := newDatabase(t, server)
 	s := openStore(t, url)
 	taken := func(name string) error {
-		r, version, err := s.Read(within(t), "e")
+		r, version, err := s.Read(awaittest.Within(t), "e")
 		if err != nil {
 			return err
 		}
 		r = record.Record{Nonce: name, Holder: name, Token: r.Token + 1, LeaseMs: 1000, Incarnation: s.Incarnation()}
-		_, err = s.Write(within(t), "e", r, version)
+		_, err = s.Write(awaittest.Within(t), "e", r, version)
 		return err
 	}
-	if _, err := s.Write(within(t), "other", record.Record{}, ""); err != nil { // which makes the table
+	if _, err := s.Write(awaittest.Within(t), "other", record.Record{}, ""); err != nil { // which makes the table
 		t.Fatal(err)
 	}
 	if err := taken("before"); err != nil {
