@@ -263,7 +263,7 @@ func TestProcessesThatWriteAtOnceLoseNothing(t *testing.T) {
 func TestFileIsOneByAllItsNames(t *testing.T) {
 	target, link := filepath.Join(t.TempDir(), "conf"), filepath.Join(t.TempDir(), "conf")
 	if err := os.Symlink(target, link); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	for i, path := range []string{link, target, link} { // the first write makes it
 		token := election.Token(33 + i)

@@ -179,7 +179,7 @@ func TestTokensStayWhereALinkLeads(t *testing.T) {
 	}{{42, nil}, {7, fence.ErrStale}} {
 		_ = os.Remove(link)
 		if err := os.Symlink(target, link); err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 		f, err := fence.Open(link)
 		if err != nil {
