@@ -66,18 +66,26 @@ const closeLimit = 2 * time.Second
 
 // Close releases the claims that wait, tells those that lead that they have lost,
 // and waits until these are released. A grant that is still in use after two
-// seconds is left to expire (queue-Q9), and nobody waits for a warm-up.
+// seconds is left to expire (queue-Q9), and nobody waits for a warm-up. A claim
+// whose release had failed before is released once more, without another error.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	left := slices.Collect(maps.Values(b.claims))
+	told := make(map[*claim]bool)
+	for _, c := range left {
+		told[c] = c.failed != 0
+	}
 	b.closed = true
 	b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
 	defer cancel()
 	var failed error
 	for _, c := range left {
-		if !c.closed() {
-			failed = errors.Join(failed, b.Release(ctx, election.Grant{Claim: c.Claim}))
+		if c.closed() {
+			continue
+		}
+		if err := b.Release(ctx, election.Grant{Claim: c.Claim}); !told[c] {
+			failed = errors.Join(failed, err)
 		}
 	}
 	used := false

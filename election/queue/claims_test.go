@@ -57,6 +57,25 @@ func TestClaimsAreForgottenWithoutAStore(t *testing.T) {
 	}
 }
 
+// TestCloseTellsOfAReleaseThatFailedOnce at most, and not of one that its caller knows of.
+func TestCloseTellsOfAReleaseThatFailedOnce(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		b := New(down{newMemory()}, Options{})
+		one := newClaim(0, 10*time.Second)
+		if _, err := b.Acquire(t.Context(), one); !errors.Is(err, errDown) {
+			t.Fatalf("Acquire returned %v", err)
+		}
+		if known {
+			if err := b.Release(t.Context(), election.Grant{Claim: one}); !errors.Is(err, errDown) {
+				t.Fatalf("Release returned %v", err)
+			}
+		}
+		if err := b.Close(); errors.Is(err, errDown) == known {
+			t.Errorf("Close returned %v; the failure was known: %v", err, known)
+		}
+	}
+}
+
 // fixture is an election in memory: a leads, the others wait in their order.
 type fixture struct {
 	*testing.T

@@ -79,11 +79,11 @@ func New(client *clientv3.Client, options Options) *queue.Backend {
 	return queue.New(&store{client: client, keys: keys{options.Prefix}}, queue.Options{})
 }
 
-// Times of the client that Open makes. Servers end the link of a client that
-// asks for heartbeats more often than every five seconds.
+// Times of the client that Open makes. Ten seconds between heartbeats is the
+// least that gRPC takes.
 const (
 	dialTimeout      = 5 * time.Second
-	keepAliveTime    = 5 * time.Second
+	keepAliveTime    = 10 * time.Second
 	keepAliveTimeout = 3 * time.Second
 )
 
