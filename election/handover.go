@@ -13,6 +13,7 @@ import (
 type transfer struct {
 	attempt  uint64 // of the leadership that is to be handed over
 	to       string
+	tried    bool       // its candidate was nominated after it was asked for
 	answered chan error // one error, nil once the nominee is ready
 }
 
@@ -53,12 +54,13 @@ func (t *transfer) await(ctx context.Context, done <-chan struct{}) error {
 }
 
 // answerTransfers tells everybody who asked for this candidate what came of
-// it. The others come next if it was nothing, and are told if it was not.
+// it. The others come next if it was nothing, and are told if it was not; so does
+// who asked for the same one meanwhile, since it may have got ready.
 func (r *run) answerTransfers(to string, err error) {
 	var next []*transfer
 	for _, t := range r.transfers {
 		switch {
-		case t.to == to:
+		case t.to == to && (t.tried || err == nil):
 			t.answered <- err
 		case err == nil:
 			t.answered <- errOtherAsked
@@ -105,6 +107,9 @@ func (r *run) nominate(e elector.Nominate) {
 		n.to = r.transfers[0].to
 	}
 	r.nomination = n
+	for _, t := range r.transfers {
+		t.tried = t.tried || t.to == n.to
+	}
 	r.workers.Go(func() {
 		defer close(n.ended)
 		defer cancel()

@@ -79,6 +79,41 @@ func TestWhoAsksForAnotherComesNext(t *testing.T) {
 	}
 }
 
+// TestWhoAsksForTheSameOneMeanwhileIsNotAnsweredByAnEarlierTry: it may have got
+// ready since that began.
+func TestWhoAsksForTheSameOneMeanwhileIsNotAnsweredByAnEarlierTry(t *testing.T) {
+	synctest.Test(t, askForTheSameOne)
+}
+
+func askForTheSameOne(t *testing.T) {
+	store := newChoosy()
+	e := elector(t, store, election.Options{Once: true, ID: "a"})
+	ended := leading(t, e)
+	ask := func() <-chan error {
+		answer := make(chan error, 1)
+		go func() { answer <- e.TransferTo(awaittest.Within(t), "b") }()
+		return answer
+	}
+	first := ask()
+	<-store.asked
+	again := []<-chan error{ask(), ask()}
+	synctest.Wait()
+	store.outcome <- election.ErrNoCandidate
+	if err := <-first; !errors.Is(err, election.ErrNoCandidate) {
+		t.Errorf("the first hand-over returned %v", err)
+	}
+	<-store.asked // one try for both
+	store.outcome <- nil
+	for _, answer := range again {
+		if err := <-answer; err != nil {
+			t.Errorf("a later hand-over returned %v", err)
+		}
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("Run returned %v", err)
+	}
+}
+
 // TestHandOverThatCannotBe: each way says why.
 func TestHandOverThatCannotBe(t *testing.T) {
 	store := newChoosy()

@@ -67,7 +67,7 @@ const closeLimit = 2 * time.Second
 // Close releases the claims that wait, tells those that lead that they have lost,
 // and waits until these are released. A grant that is still in use after two
 // seconds is left to expire (queue-Q9), and nobody waits for a warm-up. A claim
-// whose release had failed before is released once more, without another error.
+// whose release had failed before is released again, without another error.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	left := slices.Collect(maps.Values(b.claims))

@@ -202,10 +202,16 @@ func (c *Candidate) takeTurns(now clock.Instant) (move, clock.Instant) {
 	return join, now
 }
 
-// onNomination reports whether the record asks this claim to warm up, once.
+// onNomination reports whether the record asks this claim to warm up, once. A
+// warm-up that has failed answers no nomination but its own, and that is over
+// when the record shows none.
 func (c *Candidate) onNomination() bool {
 	next := c.memory.seen.Record.Next
-	asked := next != nil && next.Nonce == c.claim.Nonce && next.State == StateNominated && c.warmth == notAsked
+	nominated := next != nil && next.Nonce == c.claim.Nonce && next.State == StateNominated
+	if !nominated && c.warmth == failed {
+		c.warmth = notAsked
+	}
+	asked := nominated && c.warmth == notAsked
 	if asked {
 		c.warmth = warming
 	}

@@ -1,0 +1,51 @@
+package claims
+
+import (
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/election"
+)
+
+// TestWarmUpThatFailedAnswersNoLaterNomination, not even when the answer to its
+// own was lost, or its own was withdrawn before.
+func TestWarmUpThatFailedAnswersNoLaterNomination(t *testing.T) {
+	const lease = 10 * time.Second
+	for name, answered := range map[string]bool{"the answer is lost": true, "withdrawn before": false} {
+		t.Run(name, func(t *testing.T) {
+			memory, now := NewMemory(), clock.Instant(1)
+			c := memory.Candidate(election.Claim{Election: "e", ID: "c", Nonce: "c", Lease: lease}, 0)
+			record := Record{Holder: "a", Nonce: "a", Token: 7, LeaseMs: lease.Milliseconds()}
+			show := func(state string) Want {
+				now = now.Add(time.Millisecond)
+				record.Heartbeat++
+				record.Next = joined(c.claim, record.Next)
+				record.Next.State = state
+				return c.Answer(now, Answer{Kind: Shown, Record: record, Version: "v"})
+			}
+			c.Begin(now)
+			if w := show(StateNominated); !w.Warm {
+				t.Fatalf("the nomination asks for no warm-up: %+v", w)
+			}
+			if answered {
+				c.Warmed(false)
+				c.Answer(now, Answer{Kind: Woken})
+				if w := show(StateNominated); w.Kind != Write || w.Record.Next.State != StateNotReady {
+					t.Fatalf("the failure is not told: %+v", w)
+				}
+				c.Answer(now, Answer{Kind: Unanswered})
+				c.Answer(now, Answer{Kind: Woken})
+				show(StateNotReady)
+			} else {
+				c.Answer(now, Answer{Kind: Woken})
+				c.Warmed(false)
+				show("")
+			}
+			c.Answer(now, Answer{Kind: Woken})
+			if w := show(StateNominated); !w.Warm {
+				t.Errorf("the next nomination asks for no warm-up: %+v", w)
+			}
+		})
+	}
+}
