@@ -23,6 +23,7 @@ type link struct {
 	waiting  []byte
 	closing  bool
 	early    bool    // of a mutant: UPTODATE was not waited for
+	halved   bool    // of a mutant: the last ping was not sent
 	loading  bool    // the state after a SNAP has to come
 	snapshot zk.Zxid // of that SNAP
 }
@@ -47,7 +48,7 @@ func (p *process) toLink(e *zab.Effect) {
 		}
 		l.mutateRole(&m)
 		p.w.watcher.touches.sent(l, &m)
-		for range p.mutateMessage(&m) {
+		for range p.mutateMessage(l, &m) {
 			p.w.note(p.node, "send", l.stream.far, m.Zxid, m.Kind.String())
 			l.write(peerwire.AppendMessage(nil, &m, !senderOf(l.outgoing)))
 		}

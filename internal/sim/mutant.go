@@ -95,6 +95,9 @@ const (
 	MarkIgnored
 	DataTrusted
 
+	// Between servers (mutant_peer.go).
+	PingsHalved
+
 	mutants
 )
 
@@ -179,6 +182,8 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 
 	MarkIgnored: {"mark-ignored", "found here", "recovery does not look how much of the log was synced"},
 	DataTrusted: {"data-trusted", "found here", "recovery takes data that looks like a record for one, and its log for damaged"},
+
+	PingsHalved: {"pings-halved", "found here", "a leader sends a ping each tick, however short the silence that its learners allow"},
 
 	ReadErrorIsTheEnd: {"read-error-is-the-end", "FAST 2017 (Ganesan)", "a log that cannot be read is taken to end there"},
 }

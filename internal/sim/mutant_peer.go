@@ -45,8 +45,13 @@ func (p *process) mutateConfig(c *ensemble.Config) *ensemble.Config {
 
 // mutateMessage is what a mutant makes of a message that leaves; how often it is
 // sent.
-func (p *process) mutateMessage(m *zab.Message) (times int) {
+func (p *process) mutateMessage(l *link, m *zab.Message) (times int) {
 	switch {
+	case p.w.is(PingsHalved) && m.Kind == zab.KindPing && p.leads():
+		l.halved = !l.halved
+		if l.halved {
+			return 0
+		}
 	case p.w.is(SessionRevived) && m.Kind == zab.KindRevalidate && p.leads():
 		m.Valid = true
 	case p.w.is(FullLeaderStays) && m.Kind == zab.KindPing && m.Zxid == zk.NoZxid:
