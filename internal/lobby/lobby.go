@@ -1,5 +1,5 @@
 // Package lobby holds the connections of a port whose other end has not introduced
-// itself yet.
+// itself yet, and counts what came to nothing.
 //
 // Strangers may be many and send nothing; the peers that are expected introduce
 // themselves soon. A full lobby closes the connection that has waited longest among those

@@ -46,8 +46,12 @@ func (k *link) run() {
 	if k.up {
 		l.o.Handler.Down(k.id)
 	}
-	if err != nil && err != io.EOF && l.done.Err() == nil {
+	switch {
+	case err == nil || err == io.EOF || l.done.Err() != nil:
+	case k.up:
 		l.o.Logger.Info("a link of the quorum port ended", slog.Any("remote", k.socket.RemoteAddr()), slog.Any("error", err))
+	default:
+		l.refused.log(l.o.Logger, slog.LevelInfo, "a connection to the quorum port ended before its first message", k.socket, err)
 	}
 	if k.awaitWritten() {
 		_ = k.socket.SetReadDeadline(time.Now().Add(waitMax))

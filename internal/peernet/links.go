@@ -61,6 +61,8 @@ type Links struct {
 	done   context.Context
 	end    context.CancelFunc
 
+	refused refused
+
 	mu struct {
 		sync.Mutex
 		closed  bool
@@ -250,7 +252,7 @@ func (l *Links) welcome(socket net.Conn) {
 		admitted, err := l.o.Proofs.accepted(socket, time.Now().Add(l.o.SilenceMax))
 		if err != nil {
 			socket.Close()
-			l.o.Logger.Info("refuse a connection to the quorum port", slog.Any("remote", socket.RemoteAddr()), slog.Any("error", err))
+			l.refused.log(l.o.Logger, slog.LevelInfo, "refuse a connection to the quorum port", socket, err)
 			return
 		}
 		_ = socket.SetWriteDeadline(time.Time{})

@@ -54,6 +54,7 @@ type Votes struct {
 	end     context.CancelFunc
 
 	accepted int64 // connections so far; of the goroutine that accepts
+	refused  refused
 
 	mu struct {
 		sync.Mutex

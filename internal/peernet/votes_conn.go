@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -79,8 +80,8 @@ func (v *Votes) introduced(socket net.Conn, in peerwire.Initial, place int64) er
 	verdict := peerwire.Accepted(v.o.ID, in.Server)
 	if verdict == peerwire.SameNumber {
 		socket.Close()
-		v.o.Logger.Warn("a peer has the number of this server: two servers of an ensemble may not have the same myid",
-			slog.Int64("id", int64(v.o.ID)), slog.Any("remote", socket.RemoteAddr()))
+		v.refused.log(v.o.Logger, slog.LevelWarn, "end a connection to the election port", socket,
+			fmt.Errorf("a peer has the number %d of this server: two servers of an ensemble may not have the same myid", v.o.ID))
 		return nil
 	}
 	addresses := v.o.Addresses(in.Server)
@@ -182,8 +183,8 @@ func (v *Votes) read(c *voteConn) {
 		var err error
 		if frame, err = readFrame(r, frame[:0]); err != nil {
 			if errors.Is(err, peerwire.ErrElectionFrame) {
-				v.o.Logger.Warn("end a connection of the election port", slog.Int64("peer", int64(c.peer.id)),
-					slog.Any("error", err))
+				v.refused.log(v.o.Logger, slog.LevelWarn, "end a connection of the election port", c.socket,
+					fmt.Errorf("server %d: %w", c.peer.id, err))
 			}
 			return
 		}

@@ -171,7 +171,7 @@ func (c *conn) noteUncertified() {
 // refusedHandshake counts a handshake that has failed.
 func (s *Server) refusedHandshake(client netip.AddrPort, err error) {
 	s.stats.authFailed.Add(1)
-	if count, tell := s.stats.handshakes.note(s.monoMs()); tell {
+	if count, tell := s.stats.handshakes.Note(s.monoMs()); tell {
 		s.cfg.Logger.Warn("a client's handshake has failed", "client", client, "error", err, "failed", count)
 	}
 }

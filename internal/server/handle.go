@@ -489,7 +489,7 @@ func (c *conn) authenticate(r *zk.Request) zk.Code {
 // it: nothing.
 func (s *Server) noteGuess(client netip.AddrPort) {
 	s.stats.authFailed.Add(1)
-	if count, tell := s.stats.guesses.note(s.monoMs()); tell {
+	if count, tell := s.stats.guesses.Note(s.monoMs()); tell {
 		s.cfg.Logger.Warn("a client does not know the super user's password: it guesses, or the password has changed", "client", client, "failed", count)
 	}
 }

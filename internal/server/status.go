@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
@@ -24,27 +25,11 @@ type stats struct {
 	sentGone   atomic.Int64 // by connections that have ended
 	connects   atomic.Int64
 	authFailed atomic.Int64
-	handshakes failures
-	guesses    failures // wrong passwords of the super user
-	refusals   [refusals]failures
+	handshakes lobby.Failures
+	guesses    lobby.Failures // wrong passwords of the super user
+	refusals   [refusals]lobby.Failures
 	waits      atomic.Int64 // requests that waited for their turn
 	latency    latency
-}
-
-// failures counts what has failed or was refused, and has it logged once a minute: there
-// may be many strangers, or many clients whose certificates have run out.
-type failures struct {
-	count atomic.Int64
-	toldS atomic.Int64 // when they were logged last, in seconds of the clock; 0: never
-}
-
-// failuresTellS is the time between two lines of the log about failures.
-const failuresTellS = 60
-
-// note counts one. It reports whether it is to be logged, and how many there were.
-func (f *failures) note(nowMs int64) (int64, bool) {
-	count, now, told := f.count.Add(1), max(nowMs/1000, 1), f.toldS.Load()
-	return count, (told == 0 || now-told >= failuresTellS) && f.toldS.CompareAndSwap(told, now)
 }
 
 // latency keeps the shortest, longest and mean time of requests.
@@ -202,7 +187,7 @@ func (s *Server) Status() Status {
 		ID: s.cfg.ID, Latency: s.stats.latency.report(), Received: s.stats.received.Load(),
 		Sent: s.stats.sentGone.Load(), Outstanding: s.inFlight.Load(),
 		Uptime:   time.Duration(s.monoMs()-s.startMs) * time.Millisecond,
-		Rejected: s.conns.rejected.Load(), Connects: s.stats.connects.Load(), AuthFailed: s.stats.authFailed.Load(), HandshakesFailed: s.stats.handshakes.count.Load(),
+		Rejected: s.conns.rejected.Load(), Connects: s.stats.connects.Load(), AuthFailed: s.stats.authFailed.Load(), HandshakesFailed: s.stats.handshakes.Count(),
 		DiskFull: s.diskFull.Load(), SnapshotsFailed: s.snaps.failed.Load(),
 		Refusals: s.refusalsReport(), SnapshotLast: zk.Zxid(s.snaps.last.Load()), SnapshotAt: s.snaps.at(), Recovery: s.recovery,
 	}

@@ -172,7 +172,7 @@ var refusalTexts = [refusals]string{
 
 // refused counts a refusal. The log has each kind once a minute.
 func (s *Server) refused(why refusal, client netip.AddrPort) {
-	if count, tell := s.stats.refusals[why].note(s.monoMs()); tell {
+	if count, tell := s.stats.refusals[why].Note(s.monoMs()); tell {
 		s.cfg.Logger.Warn(refusalTexts[why], "client", client, "refused", count)
 	}
 }
@@ -186,7 +186,7 @@ type Refusals struct {
 }
 
 func (s *Server) refusalsReport() Refusals {
-	count := func(why refusal) int64 { return s.stats.refusals[why].count.Load() }
+	count := func(why refusal) int64 { return s.stats.refusals[why].Count() }
 	r := Refusals{Handshakes: count(refusedHandshake), Large: count(refusedLarge), Waited: count(refusedWait),
 		Stale: count(refusedStale), Waits: s.stats.waits.Load()}
 	r.Chance, r.Taken = s.connTokens.state()
