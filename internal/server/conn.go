@@ -35,6 +35,7 @@ type conn struct {
 	admitted      bool          // it has proved what the server asks for; of the goroutine
 	sasl          sasl.Server   // the exchange that the client has begun; of the goroutine
 	elsewhere     bool          // the client wants another ensemble; of the goroutine
+	paces         ownPaces      // of the goroutine
 	charged       atomic.Int64  // bytes of identities with the requests in flight
 
 	sessionID atomic.Int64
@@ -87,6 +88,7 @@ func (c *conn) serve() {
 		}
 		return
 	}
+	c.holdToPace(c.identities)
 	for !c.ended && c.step() {
 	}
 	if c.ended {
@@ -112,6 +114,7 @@ func (c *conn) awaitLast() {
 }
 
 func (c *conn) close() {
+	c.leavePaces()
 	c.socket.Close()
 	c.server.inbox.put(replica.Event{Kind: replica.EventDisconnect, Conn: c.id})
 }

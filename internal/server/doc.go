@@ -20,6 +20,7 @@
 //	handle.go       one batch of requests of a connection
 //	budget.go       what all long requests together may take
 //	throttle.go     what is refused or waits where ZooKeeper's throttles are on
+//	pace.go         what waits or is refused because it comes too fast
 //	outbox.go       gathers replies and events of a connection, writes them
 //	laggards.go     whom to disconnect when all outboxes hold too much
 //	commands.go     four-letter words instead of a handshake

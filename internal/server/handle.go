@@ -122,6 +122,9 @@ func (h *handling) one(payload []byte) bool {
 		h.refuse(xid)
 		return true
 	}
+	if turned := h.keepPace(op, wire.PrefixBytes+len(payload)); turned != turnComes {
+		return turned == turnRefused && h.throttle(xid, op)
+	}
 	var held long
 	if !h.large(&held, len(payload)) {
 		return h.throttle(xid, op)
@@ -524,6 +527,7 @@ func (c *conn) proved(proved []zk.Identity) zk.Code {
 		c.ended = true
 		return zk.ErrAuthFailed
 	}
+	c.holdToPace(all[len(c.identities):])
 	c.identities, c.identityBytes = all, int64(bytes)
 	c.admitted = c.server.cfg.Auth.Admits(all)
 	return zk.OK

@@ -49,6 +49,7 @@ type Server struct {
 	largeBytes    atomic.Int64 // of large requests
 	handshaking   atomic.Int64 // connections that shake hands for TLS
 	connTokens    connTokens
+	paces         paces
 	peerBytes     atomic.Int64  // bytes in the inbox that came from other servers
 	peersEased    chan struct{} // a token when there is space for more
 	behind        behind        // what of them is not even there yet

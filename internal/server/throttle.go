@@ -23,6 +23,8 @@ type ThrottleConfig struct {
 
 	LargeBytes    int   // largeRequestThreshold: a request is large beyond so many bytes; 0 is never
 	LargeBytesMax int64 // largeRequestMaxBytes: of all large requests together
+
+	Rates RateLimits
 }
 
 // ConnThrottle bounds how fast clients may connect: each takes tokens, which come back
@@ -158,6 +160,7 @@ const (
 	refusedLarge
 	refusedWait
 	refusedStale
+	refusedPace
 	refusals
 )
 
@@ -168,6 +171,7 @@ var refusalTexts = [refusals]string{
 	refusedLarge:     "a request was refused: the large ones are too large together, see largeRequestMaxBytes",
 	refusedWait:      "a request was refused: it waited too long for its turn, see throttled_op_wait_time",
 	refusedStale:     "a request was dropped with its connection: it was stale when it had its turn, see request_throttle_drop_stale",
+	refusedPace:      "a request was refused: its client asks for too much in a second, see conclave.sessionRequestsPerSecond and its like",
 }
 
 // refused counts a refusal. The log has each kind once a minute.
@@ -180,6 +184,7 @@ func (s *Server) refused(why refusal, client netip.AddrPort) {
 // Refusals are what the limits have refused since the start.
 type Refusals struct {
 	Handshakes, Large, Waited, Stale int64
+	Paced                            int64   // by RateLimits
 	Waits                            int64   // requests that waited for their turn
 	Taken                            int64   // tokens of connecting, now
 	Chance                           float64 // of being refused by chance, now
@@ -188,7 +193,7 @@ type Refusals struct {
 func (s *Server) refusalsReport() Refusals {
 	count := func(why refusal) int64 { return s.stats.refusals[why].Count() }
 	r := Refusals{Handshakes: count(refusedHandshake), Large: count(refusedLarge), Waited: count(refusedWait),
-		Stale: count(refusedStale), Waits: s.stats.waits.Load()}
+		Stale: count(refusedStale), Paced: count(refusedPace), Waits: s.stats.waits.Load()}
 	r.Chance, r.Taken = s.connTokens.state()
 	return r
 }

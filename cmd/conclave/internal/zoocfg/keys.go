@@ -235,6 +235,15 @@ func (r *reader) throttleKeys() map[string]setting {
 		"largeRequestThreshold":          used(number(&t.LargeBytes, math.MinInt32, math.MaxInt32), "-1", "a request of more bytes is a large one; 0 or less: none is"),
 		"largeRequestMaxBytes": used(number(&t.LargeBytesMax, 1, 1<<40), "104857600 bytes", "of all large requests together; one beyond is answered with -127 "+
 			"and not carried out; a list of watches ends its connection"),
+
+		"conclave.sessionRequestsPerSecond": used(number(&t.Rates.Session.Requests, 0, 1<<40), "0", "how many requests a client may make on one connection in a "+
+			"second, of this server; 0 is no limit. One beyond waits, with those behind it; one that would wait for longer than a second, or a quarter of the session, is "+
+			"answered with -127 and not carried out. Pings, closeSession, proofs and lists of watches do not count. Not in Apache ZooKeeper"),
+		"conclave.sessionBytesPerSecond":     used(number(&t.Rates.Session.Bytes, 0, 1<<40), "0", "the same for the bytes of requests. Not in Apache ZooKeeper"),
+		"conclave.addressRequestsPerSecond":  used(number(&t.Rates.Address.Requests, 0, 1<<40), "0", "the same for all connections of one IP address together. Not in Apache ZooKeeper"),
+		"conclave.addressBytesPerSecond":     used(number(&t.Rates.Address.Bytes, 0, 1<<40), "0", "the same for their bytes. Not in Apache ZooKeeper"),
+		"conclave.identityRequestsPerSecond": used(number(&t.Rates.Identity.Requests, 0, 1<<40), "0", "the same for all connections that have proved one identity (digest, sasl, x509). Not in Apache ZooKeeper"),
+		"conclave.identityBytesPerSecond":    used(number(&t.Rates.Identity.Bytes, 0, 1<<40), "0", "the same for their bytes. Not in Apache ZooKeeper"),
 	}
 }
 

@@ -1,0 +1,213 @@
+package server
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// RateLimits bound what clients may ask of this server in a second. A request beyond a
+// limit waits, with all that its client has sent after it; one that would wait for longer
+// than paceWaitMax, or for a quarter of its session, is answered with zk.ErrThrottledOp
+// and not carried out. What keeps a session alive, proves an identity or sets watches
+// again is never refused, and does not count. The zero value bounds nothing.
+type RateLimits struct {
+	Session  RateLimit // conclave.session…PerSecond: of one connection
+	Address  RateLimit // conclave.address…PerSecond: of all from one IP address
+	Identity RateLimit // conclave.identity…PerSecond: of all that have proved to be one; ip is none
+}
+
+// RateLimit is a limit of requests and of their bytes, in a second; 0 is no limit. After a
+// pause a second's worth comes at once.
+type RateLimit struct{ Requests, Bytes int64 }
+
+func (l RateLimit) on() bool { return l.Requests > 0 || l.Bytes > 0 }
+
+// paceWaitMax is how long a request waits at most.
+const paceWaitMax = time.Second
+
+// pace holds those who share one RateLimit to it. Any goroutine may use it.
+type pace struct {
+	limit    RateLimit
+	requests bucket
+	bytes    bucket
+}
+
+// bucket counts what was asked for in the time that it takes at the limit (GCRA).
+type bucket struct{ spentNs atomic.Int64 } // up to which instant
+
+// bucketNs is how much of it may be asked for at once.
+const bucketNs = int64(time.Second)
+
+// wait returns how long the next request waits.
+func (b *bucket) wait(nowNs int64) int64 { return b.spentNs.Load() - nowNs }
+
+// spend counts a request.
+func (b *bucket) spend(nowNs, perSecond, cost int64) {
+	for {
+		spent := b.spentNs.Load()
+		next := max(spent, nowNs-bucketNs) + int64(float64(cost)/float64(perSecond)*float64(time.Second))
+		if b.spentNs.CompareAndSwap(spent, next) {
+			return
+		}
+	}
+}
+
+func (p *pace) wait(nowNs int64) (ns int64) {
+	if p.limit.Requests > 0 {
+		ns = p.requests.wait(nowNs)
+	}
+	if p.limit.Bytes > 0 {
+		ns = max(ns, p.bytes.wait(nowNs))
+	}
+	return ns
+}
+
+func (p *pace) spend(nowNs, bytes int64) {
+	if p.limit.Requests > 0 {
+		p.requests.spend(nowNs, p.limit.Requests, 1)
+	}
+	if p.limit.Bytes > 0 {
+		p.bytes.spend(nowNs, p.limit.Bytes, bytes)
+	}
+}
+
+// paces are those that connections share, for as long as one of them is there.
+type paces struct {
+	mu  sync.Mutex
+	all map[zk.Identity]*sharedPace // an address is an identity of the scheme ip
+}
+
+type sharedPace struct {
+	pace
+	conns int
+}
+
+func (p *paces) enter(who zk.Identity, limit RateLimit) *pace {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	shared := p.all[who]
+	if shared == nil {
+		shared = &sharedPace{pace: pace{limit: limit}}
+		if p.all == nil {
+			p.all = make(map[zk.Identity]*sharedPace)
+		}
+		p.all[who] = shared
+	}
+	shared.conns++
+	return &shared.pace
+}
+
+func (p *paces) leave(who zk.Identity) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.all[who].conns--; p.all[who].conns == 0 {
+		delete(p.all, who)
+	}
+}
+
+// ownPaces are what one connection is held to. Its goroutine uses it.
+type ownPaces struct {
+	session pace
+	shared  []zk.Identity // whose paces follow
+	all     []*pace
+}
+
+// holdToPace adds what new identities of the connection are held to.
+func (c *conn) holdToPace(identities []zk.Identity) {
+	limits, own := &c.server.cfg.Throttle.Rates, &c.paces
+	if limits.Session.on() && own.session.limit != limits.Session {
+		own.session.limit = limits.Session
+		own.all = append(own.all, &own.session)
+	}
+	for _, who := range identities {
+		limit := limits.Identity
+		if who.Scheme == "ip" {
+			limit = limits.Address
+		}
+		if limit.on() {
+			own.shared = append(own.shared, who)
+			own.all = append(own.all, c.server.paces.enter(who, limit))
+		}
+	}
+}
+
+// leavePaces is for the end of the connection.
+func (c *conn) leavePaces() {
+	for _, who := range c.paces.shared {
+		c.server.paces.leave(who)
+	}
+	c.paces.shared, c.paces.all = nil, nil
+}
+
+// paced reports whether an operation counts.
+func paced(op zk.Op) bool {
+	switch op {
+	case zk.OpPing, zk.OpCloseSession, zk.OpAuth, zk.OpSASL, zk.OpSetWatches, zk.OpSetWatches2:
+		return false
+	}
+	return true
+}
+
+// keepPace waits until a request is within all limits.
+func (h *handling) keepPace(op zk.Op, bytes int) turned {
+	own := h.conn.paces.all
+	if len(own) == 0 || !paced(op) {
+		return turnComes
+	}
+	c, s := h.conn, h.conn.server
+	now, waitNs := s.cfg.Clock.Now(), int64(0)
+	for _, p := range own {
+		waitNs = max(waitNs, p.wait(int64(now)))
+	}
+	most := paceWaitMax
+	if timeout := time.Duration(c.timeoutMs.Load()) * time.Millisecond; timeout > 0 {
+		most = min(most, timeout/4)
+	}
+	if waitNs > int64(most) {
+		s.refused(refusedPace, c.remote)
+		return turnRefused
+	}
+	for _, p := range own {
+		p.spend(int64(now), int64(bytes))
+	}
+	if waitNs > 0 && !h.pause(now.Add(time.Duration(waitNs))) {
+		return turnOver
+	}
+	return turnComes
+}
+
+// pause waits until a time, while the client counts as alive; false if the connection
+// ends.
+func (h *handling) pause(until clock.Instant) bool {
+	s := h.conn.server
+	h.unlock()
+	s.relieve()
+	h.conn.flush()
+	s.stats.waits.Add(1)
+	for {
+		now := s.cfg.Clock.Now()
+		h.nowMs = now.Millis()
+		h.submit()
+		if now >= until {
+			return true
+		}
+		again := s.cfg.Clock.Timer(min(until, clock.FromMillis(h.nowMs+replica.TouchIntervalMs(s.cfg.TickTime.Milliseconds()))))
+		select {
+		case <-again.C():
+		case <-h.conn.resumed:
+			again.Stop()
+			if h.conn.out.isEnded() {
+				h.conn.resume()
+				return false
+			}
+		case <-s.done.Done():
+			again.Stop()
+			return false
+		}
+	}
+}
