@@ -66,9 +66,9 @@ func newLink(l *Links, socket net.Conn, from peerwire.Sender) *link {
 	return k
 }
 
-// gather puts a message at the end of what is to be written, of which usually so much
-// may wait. It is false if the link takes nothing more.
-func (k *link) gather(m *zab.Message, usual int64) bool {
+// gather puts a message at the end of what is to be written. It is false if the link takes
+// nothing more.
+func (k *link) gather(m *zab.Message) bool {
 	o := &k.out
 	o.Lock()
 	defer o.Unlock()
@@ -78,15 +78,38 @@ func (k *link) gather(m *zab.Message, usual int64) bool {
 	if len(o.tail) >= partBytes {
 		o.endPart()
 	}
+	before := len(o.tail)
 	o.tail = peerwire.AppendMessage(o.tail, m, !k.from)
-	if waiting := o.ahead + int64(len(o.tail)); waiting > o.limit(waiting, usual) {
-		k.owner.o.Logger.Warn("disconnected a peer that does not read what it is sent",
-			slog.Any("remote", k.socket.RemoteAddr()), slog.Int64("bytes", waiting))
-		forgetUnsent(k.socket)
-		k.die()
+	k.owner.waiting.Add(int64(len(o.tail) - before))
+	if waiting := o.waits(); waiting > o.limit(waiting, k.owner.o.QueueBytesMax) {
+		k.tooMuch()
 		return false
 	}
 	return true
+}
+
+// waits is how many bytes wait. Called with out held.
+func (o *output) waits() int64 { return o.ahead + int64(len(o.tail)) }
+
+func (k *link) waits() int64 {
+	k.out.Lock()
+	defer k.out.Unlock()
+	return k.out.waits()
+}
+
+// disconnect ends the link at once, because of what waits.
+func (k *link) disconnect() {
+	k.out.Lock()
+	defer k.out.Unlock()
+	k.tooMuch()
+}
+
+// tooMuch ends the link because of what waits. Called with out held.
+func (k *link) tooMuch() {
+	k.owner.o.Logger.Warn("disconnected a peer that does not read what it is sent",
+		slog.Any("remote", k.socket.RemoteAddr()), slog.Int64("bytes", k.out.waits()))
+	forgetUnsent(k.socket)
+	k.die()
 }
 
 // besideSnapshot is how many times the limit may wait behind a snapshot. A peer
@@ -113,7 +136,9 @@ func (k *link) gatherSnapshot(write func(io.Writer) error) bool {
 	o.endPart()
 	o.parts = append(o.parts, part{snapshot: write})
 	o.streams++
+	before := len(o.tail)
 	o.tail = jute.AppendString(o.tail, peerwire.SnapshotEnd)
+	k.owner.waiting.Add(int64(len(o.tail) - before))
 	return true
 }
 
@@ -200,6 +225,7 @@ func (k *link) wrote(p part, err error) (next part, ok bool) {
 		k.die()
 	}
 	if !o.dead {
+		k.owner.waiting.Add(-int64(len(p.bytes)))
 		o.free(p)
 		next, ok = o.next()
 	}
@@ -274,6 +300,7 @@ func (k *link) die() {
 		return
 	}
 	o.dead = true
+	k.owner.waiting.Add(-o.waits())
 	for _, p := range o.parts {
 		if p.snapshot != nil {
 			k.owner.tasks.Add(1) // the link's own goroutine is among them: it ends with a dead link

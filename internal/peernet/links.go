@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/lobby"
@@ -18,9 +19,10 @@ import (
 type LinksOptions struct {
 	Listener     net.Listener // of the quorum port
 	DataBytesMax int          // longest data of a packet; 0: peerwire.DataBytesMax
-	// QueueBytesMax is how many bytes may wait on one link, less where there are more than
-	// three, which have three times as many together; beyond it the link is
-	// cut. Four times as many may wait behind a snapshot. 0: 256 MiB.
+	// QueueBytesMax is how many bytes may wait on one link; beyond it the link is cut. Four
+	// times as many may wait behind a snapshot, and on all links together: beyond that one is
+	// cut, of the host for which most waits. 0: 256 MiB. It must be more than a DIFF has,
+	// which is gathered whole.
 	QueueBytesMax int64
 	// SilenceMax is how long a peer may take to send its first message, to take 64
 	// KiB of what is sent, and to take all of it after a Close. 0: 10 s.
@@ -62,6 +64,7 @@ type Links struct {
 	end    context.CancelFunc
 
 	refused refused
+	waiting atomic.Int64 // bytes, on all links
 
 	mu struct {
 		sync.Mutex
@@ -141,18 +144,45 @@ func (l *Links) Listen(listener net.Listener) {
 func (l *Links) Send(id zab.LinkID, m *zab.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if k := l.mu.links[id]; k != nil && k.gather(m, l.queueMax()) && !k.dirty {
+	if k := l.mu.links[id]; k != nil && k.gather(m) && !k.dirty {
 		k.dirty = true
 		l.mu.dirty = append(l.mu.dirty, k)
 	}
+	l.relieve()
 }
 
 // queuesMax is how many times QueueBytesMax may wait on all links together.
-const queuesMax = 3
+const queuesMax = 4
 
-// queueMax is how much may wait on one link, while there are so many. Called with mu held.
-func (l *Links) queueMax() int64 {
-	return l.o.QueueBytesMax * queuesMax / int64(max(queuesMax, len(l.mu.links)))
+// relieve cuts links until no more waits than may. A host cannot have a learner on another
+// cut with what it does not read, on however many links. Called with mu held.
+func (l *Links) relieve() {
+	for most := l.o.QueueBytesMax * queuesMax; l.waiting.Load() > most; {
+		k, all := l.heaviest()
+		if all <= most {
+			return // something has left meanwhile
+		}
+		k.disconnect()
+	}
+}
+
+// heaviest returns the link with most waiting of the host for which most waits, and how
+// much waits on all. Called with mu held.
+func (l *Links) heaviest() (heaviest *link, all int64) {
+	byLink, byHost := make(map[*link]int64), make(map[string]int64)
+	for k := range l.mu.running {
+		byLink[k] = k.waits()
+		byHost[hostOf(k.socket)] += byLink[k]
+		all += byLink[k]
+	}
+	for k, waits := range byLink {
+		host := byHost[hostOf(k.socket)]
+		if heaviest == nil || host > byHost[hostOf(heaviest.socket)] ||
+			host == byHost[hostOf(heaviest.socket)] && waits > byLink[heaviest] {
+			heaviest = k
+		}
+	}
+	return heaviest, all
 }
 
 // SendSnapshot puts a snapshot after what was sent before, and the mark that

@@ -62,7 +62,8 @@ func walk(committed []Record, peer, high zk.Zxid) plan {
 
 // diffBytesMax is how long the records of a DIFF may be, in bytes. They all leave in one
 // step, and a link on which too much waits is closed: the learner would come again, and
-// get the same again. A snapshot is written as the link takes it.
+// get the same again (peernet: LinksOptions.QueueBytesMax). A snapshot is written as the link
+// takes it.
 const diffBytesMax = 64 << 20
 
 // diff plans to send records up to high, or a snapshot if they are too long.
