@@ -24,6 +24,10 @@ type Ensembles struct {
 	Learned *ensemble.Config
 }
 
+// configDataVersion is that of the znode of the configuration after each reconfig, as in
+// Apache ZooKeeper. A setData of a client leaves another.
+const configDataVersion = -1
+
 // decideReconfig decides a change of the ensemble, with ZooKeeper's checks.
 func (r *Replica) decideReconfig(w *asked, o *prep.Origin) (zk.Txn, zk.Digest, *zab.Config) {
 	next, code := r.reconfigured(w)
@@ -32,7 +36,7 @@ func (r *Replica) decideReconfig(w *asked, o *prep.Origin) (zk.Txn, zk.Digest, *
 	}
 	next = next.WithVersion(int64(o.Zxid))
 	config := zabConfig(next)
-	t := zk.Txn{Op: zk.OpReconfig, Path: zk.ConfigPath, Data: config.Text, Version: -1}
+	t := zk.Txn{Op: zk.OpReconfig, Path: zk.ConfigPath, Data: config.Text, Version: configDataVersion}
 	digest := zk.Digest{Version: zk.DigestVersion, Value: r.leading.prep.Digest()} // what is below /zookeeper is not in it
 	if r.opts.Prep.NoDigest {
 		digest = zk.Digest{}
@@ -235,14 +239,15 @@ func (r *Replica) recalled() *ensemble.Config {
 }
 
 // inTree is a configuration that the tree has, newer than that in force. Its version is
-// the zxid that wrote it: a text that a setData brought is none.
+// the zxid that wrote it, and that of its znode the one that a reconfig leaves: a text that
+// a setData brought is none, though its client may foresee the zxid.
 func (r *Replica) inTree() *ensemble.Config {
 	node, ok := r.tree.Find(zk.ConfigPath)
 	if !ok {
 		return nil
 	}
 	c := r.ensemble.readNewer(node.Data())
-	if c == nil || c.Version != int64(node.Stat().Mzxid) {
+	if stat := node.Stat(); c == nil || c.Version != int64(stat.Mzxid) || stat.Version != configDataVersion {
 		return nil
 	}
 	return c
