@@ -193,7 +193,7 @@ func fromTree(path string, n tree.Node) change {
 // change records what a znode will be, and moves the digest along (prep-D3). old is
 // what it was; not existing counts as nothing.
 func (p *Prep) change(old, c change, zxid zk.Zxid) {
-	c.zxid = zxid
+	c.zxid, c.made = zxid, 0
 	if c.exists && !old.exists && c.stat.EphemeralOwner != 0 {
 		c.made = int64(len(c.path))
 	}

@@ -50,6 +50,13 @@ func TestASessionOwnsSoManyBytesOfPaths(t *testing.T) {
 	if code := decide(me+1, long("/other", mode(zk.Ephemeral))); code != zk.OK {
 		t.Errorf("of another session: %v", code)
 	}
+	for _, change := range []zk.Op{zk.OpSetData, zk.OpSetACL} { // of one that is not applied yet
+		r := long("/f0", op(change))
+		r.Version = -1
+		if code := decide(me, r); code != zk.OK {
+			t.Errorf("%v: %v", change, code)
+		}
+	}
 	if n := b.prep.outstanding.made[int64(me)]; n != 500 {
 		t.Errorf("%d bytes are on their way, 500 are", n)
 	}

@@ -57,16 +57,17 @@ func payloadZxid(payload []byte) zk.Zxid {
 }
 
 // Follows reports whether next may stand right after last in a history without a
-// gap: the next counter of the same epoch, or the first of a later epoch. A
-// negative last stands for "not known": everything follows it.
+// gap: the next number, or the first of a later epoch. Apache's server alone counts on
+// from the last counter of an epoch to 0 of the next. A negative last stands for "not
+// known": everything follows it.
 func Follows(last, next zk.Zxid) bool {
 	switch {
 	case next <= 0:
 		return false
 	case last < 0:
 		return true
-	case next.Epoch() == last.Epoch():
-		return next == last+1
+	case next == last+1:
+		return true
 	}
 	return next.Epoch() > last.Epoch() && next.Counter() == 1
 }
