@@ -8,6 +8,9 @@
 //	             another, or is closed (package lobby).
 //	httpport-H2  Each request is read and answered within a bounded time. No request has a
 //	             body: a connection whose request has one is closed behind the answer.
+//	httpport-H3  A handshake of TLS is a connection of these from its first byte, and its
+//	             time is part of that of its first request. No handler sees a request
+//	             before it has ended well.
 package httpport
 
 import (
@@ -19,6 +22,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/lobby"
@@ -30,6 +35,17 @@ type Port struct {
 	listener net.Listener
 	http     http.Server
 	ended    chan struct{} // nil before Serve
+	logger   *slog.Logger
+	readTime time.Duration // readTime, but in tests
+
+	tls      *TLS         // nil: plain HTTP
+	plain    atomic.Int64 // connections without TLS on a port for both
+	closing  atomic.Bool
+	failures struct {
+		sync.Mutex
+		count int
+		told  time.Time // zero: never
+	}
 }
 
 // Bounds of each request. Handlers bound the time that they work.
@@ -44,20 +60,27 @@ func Listen(what, host string, port int) (*Port, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	return &Port{what: what, listener: &crowded{Listener: listener}}, nil
+	return &Port{what: what, listener: &crowded{Listener: listener}, readTime: readTime}, nil
 }
 
 // Serve answers requests until Close. A connection without one is closed after idle. Errors
 // are logged.
 func (p *Port) Serve(handler http.Handler, idle time.Duration, logger *slog.Logger) {
-	p.ended = make(chan struct{})
+	p.ended, p.logger = make(chan struct{}), logger
+	listener := p.listener
+	if p.tls != nil {
+		listener = &shaking{p.tls.Source.Listener(listener, p.tls.PlainToo), p}
+		if p.tls.Strict {
+			handler = strictly(handler)
+		}
+	}
 	p.http = http.Server{
-		Handler: bodiless(handler), ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
-		ReadTimeout: readTime, WriteTimeout: answerTime, IdleTimeout: idle, MaxHeaderBytes: 64 << 10,
+		Handler: bodiless(handler), ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn), ConnContext: remember,
+		ReadTimeout: p.readTime, WriteTimeout: answerTime, IdleTimeout: idle, MaxHeaderBytes: 64 << 10,
 	}
 	go func() {
 		defer close(p.ended)
-		if err := p.http.Serve(p.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := p.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			logger.Error("a port is not served any more", "for", p.what, "error", err)
 		}
 	}()
@@ -106,6 +129,14 @@ func (m *member) Close() error {
 	return m.Conn.Close()
 }
 
+// CloseWrite says that nothing more is sent.
+func (m *member) CloseWrite() error {
+	if half, ok := m.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
 // Addr is where the port is.
 func (p *Port) Addr() net.Addr { return p.listener.Addr() }
 
@@ -114,6 +145,7 @@ func (p *Port) Close() {
 	if p == nil {
 		return
 	}
+	p.closing.Store(true)
 	if p.ended == nil {
 		p.listener.Close()
 		return

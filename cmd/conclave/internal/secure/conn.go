@@ -53,8 +53,8 @@ type Conn struct {
 	secure atomic.Pointer[tls.Conn] // nil if it is plain
 }
 
-// errPlain is why a connection ends that does not speak TLS where it must.
-var errPlain = errors.New("a connection without TLS on a port that asks for it")
+// ErrPlain is why a connection ends that does not speak TLS where it must.
+var ErrPlain = errors.New("a connection without TLS on a port that asks for it")
 
 // tlsHandshake is the first byte of TLS. No message of ZooKeeper's protocols begins with
 // it: each would be 352 MiB long, or of an unknown kind.
@@ -82,7 +82,7 @@ func (c *Conn) begin() error {
 	case c.plainToo:
 		c.stream = began
 	default:
-		return errPlain
+		return ErrPlain
 	}
 	return nil
 }
@@ -116,6 +116,18 @@ func (c *Conn) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return c.stream.Write(b)
+}
+
+// Secure reports whether it speaks TLS, once hands were shaken.
+func (c *Conn) Secure() bool { return c.secure.Load() != nil }
+
+// End closes it as Close does, and tells the other end of TLS before, so that a message of
+// which nothing tells the length is known to be whole.
+func (c *Conn) End() error {
+	if secure := c.secure.Load(); secure != nil {
+		return secure.Close()
+	}
+	return c.Close()
 }
 
 // CloseWrite says that nothing more is sent.

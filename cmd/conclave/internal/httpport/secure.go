@@ -1,0 +1,145 @@
+package httpport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/secure"
+)
+
+// TLS is how a port speaks it.
+type TLS struct {
+	Source   *secure.Source
+	PlainToo bool // what does not begin as TLS does is plain HTTP; else it is refused
+	// Strict tells browsers, over TLS alone, to come to this host by TLS for a day, as
+	// Apache's admin server does. They take that for all ports of the host.
+	Strict bool
+}
+
+const strict = "max-age=86400; includeSubDomains"
+
+// Secure makes the port speak TLS. It is called before Serve.
+func (p *Port) Secure(t TLS) { p.tls = &t }
+
+// Plain returns how many connections without TLS have come to a port for both.
+func (p *Port) Plain() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.plain.Load()
+}
+
+// shaking is a listener whose connections shake hands with their first Read.
+type shaking struct {
+	net.Listener // of *secure.Conn
+	port         *Port
+}
+
+// Accept does not wait for a handshake. From here on it has the time of a request, in which
+// its own has to come, too (httpport-H3).
+func (l *shaking) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	_ = c.SetDeadline(time.Now().Add(l.port.readTime)) // of one that was closed meanwhile nothing is read
+	return &guarded{Conn: c.(*secure.Conn), port: l.port}, nil
+}
+
+// guarded is a connection of a port that speaks TLS.
+type guarded struct {
+	*secure.Conn
+	port *Port
+	once sync.Once
+}
+
+// Read shakes hands first, and says what came of that.
+func (g *guarded) Read(b []byte) (int, error) {
+	g.once.Do(func() { g.port.shaken(g.Conn) })
+	return g.Conn.Read(b)
+}
+
+// Close ends it in TLS, too, but for a port that closes: those that do not read would hold
+// that up.
+func (g *guarded) Close() error {
+	if g.port.closing.Load() {
+		return g.Conn.Close()
+	}
+	return g.End()
+}
+
+// shaken counts a plain connection, and logs a handshake that has failed.
+func (p *Port) shaken(c *secure.Conn) {
+	_, err := c.Prove()
+	switch {
+	case err == nil && !c.Secure():
+		p.plain.Add(1)
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed): // nobody has spoken, or the port closes
+	case errors.Is(err, secure.ErrPlain):
+		p.failed(c, err)
+		refusePlain(c.NetConn())
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		p.failed(c, errSlow)
+	default:
+		p.failed(c, err)
+	}
+}
+
+var errSlow = errors.New("no handshake within the time for one")
+
+// failedEvery is how often handshakes that fail are logged.
+const failedEvery = time.Minute
+
+// failed logs a handshake that has failed, once a minute.
+func (p *Port) failed(c *secure.Conn, err error) {
+	p.failures.Lock()
+	defer p.failures.Unlock()
+	p.failures.count++
+	if now := time.Now(); p.failures.told.IsZero() || now.Sub(p.failures.told) >= failedEvery {
+		p.failures.told = now
+		p.logger.Warn("a handshake has failed", "for", p.what, "client", c.RemoteAddr(), "error", err, "failed", p.failures.count)
+	}
+}
+
+const (
+	plainAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
+		"This port speaks TLS alone: write https://\n"
+	restTime = 500 * time.Millisecond // in which the rest of a refused request has to come
+	restMax  = 64 << 10
+)
+
+// refusePlain answers a request that came without TLS. What it has still to say is read for
+// a moment, as the answer would be lost with it otherwise.
+func refusePlain(c net.Conn) {
+	_ = c.SetDeadline(time.Now().Add(restTime))
+	if _, err := io.WriteString(c, plainAnswer); err != nil {
+		return
+	}
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+	_, _ = io.CopyN(io.Discard, c, restMax)
+}
+
+// connection is where a request's context has its connection, on a port that speaks TLS.
+type connection struct{}
+
+func remember(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connection{}, c)
+}
+
+// strictly is handler for requests of which those over TLS are told to stay there.
+func strictly(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connection{}).(*guarded); ok && c.Secure() {
+			w.Header().Set("Strict-Transport-Security", strict)
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
