@@ -5,6 +5,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"errors"
 	"fmt"
 	"io"
@@ -286,6 +289,42 @@ func TestHandshakesThatDoNotEndAreBounded(t *testing.T) {
 		t.Errorf("logged: %q", said.String())
 	}
 }
+
+// TestHandshakeOfWhoDoesNotReadIsBounded: a certificate that no buffer of the system holds is
+// not waited for to be taken.
+func TestHandshakeOfWhoDoesNotReadIsBounded(t *testing.T) {
+	ca := certtest.New("ca")
+	large := ca.IssueAs(func(c *x509.Certificate) {
+		c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3, 4}, Value: make([]byte, 9<<20)}}
+	}, "server", "localhost")
+	s, _ := source(t, "none", large, ca)
+	p, said := secured(t, TLS{Source: s}, func(p *Port) { p.readTime = 300 * time.Millisecond })
+	conn, err := net.Dial("tcp", p.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.(*net.TCPConn).SetReadBuffer(4096)
+	unread := &once{Conn: conn, hello: make(chan struct{})}
+	go func() { _ = tls.Client(unread, dials(ca, nil)).Handshake() }()
+	<-unread.hello
+	awaittest.Until(t, "it has ended", func() bool { return strings.Contains(said.String(), errSlow.Error()) })
+	awaittest.Until(t, "its place is free", func() bool { return p.listener.(*crowded).lobby.Count() == 0 })
+}
+
+// once is a connection that says something, and reads nothing until it is closed.
+type once struct {
+	net.Conn
+	hello chan struct{}
+	told  sync.Once
+}
+
+func (c *once) Write(b []byte) (int, error) {
+	defer c.told.Do(func() { close(c.hello) })
+	return c.Conn.Write(b)
+}
+
+func (c *once) Read([]byte) (int, error) { <-c.hello; return 0, os.ErrDeadlineExceeded }
 
 // TestHandshakesCountAsConnections: as many as may be under way leave a place for a client
 // that speaks.
