@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -133,13 +134,13 @@ func (i *inspector) ask(ctx context.Context, server string, q question) error {
 		q.text(answer)
 		return nil
 	}
-	hint := fmt.Sprintf("add %s to 4lw.commands.whitelist in the zoo.cfg of %s, or set admin.enableServer=true there; --admin-port names its port", q.name, server)
+	hint := fmt.Sprintf("add %s to 4lw.commands.whitelist in the zoo.cfg of %s, or set admin.enableServer=true there; --admin-port names its port, "+
+		"and with zk+tls:// it is asked over TLS first", q.name, server)
 	if i.adminPort == 0 {
 		return cli.Failed(fmt.Errorf("%s: %s is not on its 4lw.commands.whitelist", server, q.name), hint)
 	}
 	host, _, _ := net.SplitHostPort(server)
-	at := "http://" + net.JoinHostPort(host, strconv.Itoa(i.adminPort)) + "/commands/" + q.report
-	fields, err := fetchReport(ctx, at)
+	fields, err := i.report(ctx, net.JoinHostPort(host, strconv.Itoa(i.adminPort))+"/commands/"+q.report)
 	if err == nil {
 		err = q.json(fields)
 	}
@@ -149,20 +150,35 @@ func (i *inspector) ask(ctx context.Context, server string, q question) error {
 	return nil
 }
 
+// report asks an admin server: where the servers are asked over TLS, with the same files over
+// TLS, unless it answers without.
+func (i *inspector) report(ctx context.Context, at string) (map[string]json.RawMessage, error) {
+	if i.open == nil {
+		return fetchReport(ctx, http.DefaultClient, "http://"+at)
+	}
+	over := &http.Client{Transport: &http.Transport{DialTLSContext: i.open, DisableKeepAlives: true}}
+	fields, err := fetchReport(ctx, over, "https://"+at)
+	if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) {
+		return fetchReport(ctx, http.DefaultClient, "http://"+at)
+	}
+	return fields, err
+}
+
 // fetchReport asks an admin server.
-func fetchReport(ctx context.Context, at string) (map[string]json.RawMessage, error) {
+func fetchReport(ctx context.Context, client *http.Client, at string) (map[string]json.RawMessage, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := client.Do(request)
 	if err != nil {
 		return nil, err
 	}
 	defer answer.Body.Close()
 	fields := map[string]json.RawMessage{}
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("get %s: status %s", at, answer.Status)
+		why, _ := io.ReadAll(io.LimitReader(answer.Body, 200))
+		return nil, fmt.Errorf("get %s: status %s: %s", at, answer.Status, strings.TrimSpace(string(why)))
 	}
 	if err := json.NewDecoder(io.LimitReader(answer.Body, toldBytesMax)).Decode(&fields); err != nil {
 		return nil, fmt.Errorf("get %s: it is no admin server: %w", at, err)
