@@ -2,7 +2,9 @@ package command
 
 import (
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
@@ -10,7 +12,7 @@ import (
 )
 
 // posture says what a configuration comes to for those that reach the server: what is in clear
-// text, who has to prove what, who may do everything, and what bounds them. cfg is what
+// text on which port, who has to prove what, who may do everything, and what bounds them. cfg is what
 // the server would be started with.
 func posture(config *zoocfg.Config, cfg *server.Config) string {
 	var b strings.Builder
@@ -38,6 +40,7 @@ func posture(config *zoocfg.Config, cfg *server.Config) string {
 	}
 	say("commands", "%s: on the ports for clients, for everybody who reaches them", fourLetters(cfg))
 	servers(say, config, cfg)
+	forOperators(say, config)
 	if cfg.NoSync {
 		say("disk", "a crash of the machine loses acknowledged writes: replies do not wait for the disk (forceSync=no)")
 	} else {
@@ -179,6 +182,42 @@ func servers(say func(what, format string, args ...any), config *zoocfg.Config, 
 	say("servers", "another server is %s", proof)
 	if peers := &config.PeerTLS; peers.Serves && peers.Settings.NoHostCheck {
 		say("servers", "one that is dialed may have the certificate of any host (%shostnameVerification=false)", zoocfg.PeerTLS)
+	}
+}
+
+// forOperators says what the ports for operators and for Prometheus tell, and to whom.
+func forOperators(say func(what, format string, args ...any), config *zoocfg.Config) {
+	at := func(host string, port int) string {
+		return net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(port))
+	}
+	const both = "in clear text for everybody who reaches it, or "
+	if a := &config.Admin; !a.Serves {
+		say("admin", "none: no admin port is open")
+	} else {
+		text := "in clear text for everybody who reaches it"
+		switch {
+		case a.TLS.PlainToo:
+			text = both + overTLS(&a.TLS)
+		case a.TLS.Serves:
+			text = overTLS(&a.TLS)
+		}
+		say("admin", "%s: %s", at(a.Host, a.Port), text)
+	}
+	m := &config.Metrics
+	tls := overTLS(&zoocfg.TLS{Settings: m.TLS})
+	switch {
+	case !m.Serves:
+		say("metrics", "none: no port for Prometheus is open")
+		return
+	case m.BothOnOne():
+		say("metrics", "%s: %s", at(m.Host, m.Port), both+tls)
+		return
+	}
+	if m.Port != zoocfg.NoPort {
+		say("metrics", "%s: in clear text for everybody who reaches it", at(m.Host, m.Port))
+	}
+	if m.TLSPort != zoocfg.NoPort {
+		say("metrics", "%s: %s", at(m.Host, m.TLSPort), tls)
 	}
 }
 

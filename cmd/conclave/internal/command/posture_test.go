@@ -18,6 +18,8 @@ super user nobody
 ACLs       are kept
 commands   srvr: on the ports for clients, for everybody who reaches them
 servers    none: the server is stand-alone, no port for others is open
+admin      none: no admin port is open
+metrics    none: no port for Prometheus is open
 disk       replies wait until a write is on disk
 limits     60 connections from one address; 1000 requests on their way, of 1048575 bytes at most; quotas are logged, not enforced
 `
@@ -25,6 +27,8 @@ limits     60 connections from one address; 1000 requests on their way, of 10485
 // TestCheckSaysWhoMayDoWhat: each setting changes the lines that it is about, and no other.
 func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 	const ensemble = "initLimit=5\nsyncLimit=5\nserver.1=a:2888:3888;2181\nserver.2=b:2889:3889;2181\nserver.3=c:2890:3890;2181\n"
+	const prometheus = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n"
+	const trust, scraped = "ssl.quorum.trustStore.location=/t.pem\n", "metricsProvider.httpsPort=7443\nmetricsProvider.ssl.trustStore.location=/t.pem\n"
 	proofs := func(must bool) func(*server.Config) {
 		return func(c *server.Config) { c.PeerProofs = &peernet.Proofs{Must: must} }
 	}
@@ -93,6 +97,18 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 				"servers    another server is who says so; SASL proves it for those who use it"}},
 		"ensemble with SASL": {lines: ensemble, change: proofs(true), want: []string{
 			"servers    b:2889: in clear text\nservers    b:3889: in clear text\nservers    another server is who proves by SASL to be one of them"}},
+		"operators in clear text": {lines: "admin.enableServer=true\n" + prometheus, want: []string{
+			"admin      127.0.0.1:8080: in clear text for everybody who reaches it", "metrics    0.0.0.0:7000: in clear text for everybody who reaches it"}},
+		"operators on ports for both": {lines: "admin.enableServer=true\nadmin.portUnification=true\nadmin.needClientAuth=true\nadmin.serverAddress=::\n" + trust +
+			prometheus + scraped + "metricsProvider.httpPort=7443\nmetricsProvider.ssl.need.client.auth=false", want: []string{
+			"admin      [::]:8080: in clear text for everybody who reaches it, or TLS, a certificate is required",
+			"metrics    0.0.0.0:7443: in clear text for everybody who reaches it, or TLS, a certificate is asked for, and who has none gets in"}},
+		"operators over TLS": {lines: "admin.enableServer=true\nadmin.forceHttps=true\nadmin.portUnification=true\nssl.quorum.clientAuth=need\n" + prometheus + scraped, want: []string{
+			"admin      127.0.0.1:8080: TLS, no certificate is asked for", "metrics    0.0.0.0:7443: TLS, a certificate is required"}},
+		"operators who are certified": {lines: "admin.enableServer=true\nadmin.forceHttps=true\nadmin.needClientAuth=true\nssl.quorum.crl=true\n" + trust +
+			prometheus + scraped + "metricsProvider.httpPort=7000\nmetricsProvider.ssl.need.client.auth=false\nmetricsProvider.ssl.want.client.auth=false", want: []string{
+			"admin      127.0.0.1:8080: TLS, a certificate is required (not revoked)",
+			"metrics    0.0.0.0:7000: in clear text for everybody who reaches it\nmetrics    0.0.0.0:7443: TLS, no certificate is asked for"}},
 	} {
 		entries, err := zoocfg.Parse("zoo.cfg", []byte("dataDir=/data\nclientPort=2181\n"+c.lines))
 		if err != nil {

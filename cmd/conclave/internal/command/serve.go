@@ -100,7 +100,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 		fmt.Fprint(c.OutOrStdout(), posture(config, &cfg))
 		return nil
 	}
-	operators, err := openOperatorPorts(config)
+	operators, err := openOperatorPorts(config, ports)
 	if err != nil {
 		return err
 	}

@@ -16,22 +16,41 @@ import (
 // operatorPorts are the ports that the configuration asks for beside those of clients and
 // servers; nil where it does not.
 type operatorPorts struct {
-	config         *zoocfg.Config
-	metrics, admin *httpport.Port
+	config                  *zoocfg.Config
+	metrics, scrapes, admin *httpport.Port // scrapes: metrics over TLS, on a port of its own
 }
 
 // openOperatorPorts opens them.
-func openOperatorPorts(config *zoocfg.Config) (p operatorPorts, err error) {
+func openOperatorPorts(config *zoocfg.Config, tls *securePorts) (p operatorPorts, err error) {
 	p.config = config
-	if m := config.Metrics; m.Serves {
-		if p.metrics, err = httpport.Listen("metrics", m.Host, m.Port); err != nil {
-			return p, cli.Failed(err, "metricsProvider.httpHost and metricsProvider.httpPort name another address")
+	open := func(port **httpport.Port, what, host string, number int, hint string) bool {
+		if *port, err = httpport.Listen(what, host, number); err != nil {
+			p.close()
+			err = cli.Failed(err, hint)
+		}
+		return err == nil
+	}
+	if m := &config.Metrics; m.Serves {
+		const hint = "metricsProvider.httpHost, metricsProvider.httpPort and metricsProvider.httpsPort name another address"
+		if m.Port != zoocfg.NoPort && !open(&p.metrics, "metrics", m.Host, m.Port, hint) {
+			return p, err
+		}
+		switch {
+		case m.BothOnOne():
+			p.metrics.Secure(httpport.TLS{Source: tls.metrics, PlainToo: true, Strict: true})
+		case m.TLSPort != zoocfg.NoPort:
+			if !open(&p.scrapes, "metrics", m.Host, m.TLSPort, hint) {
+				return p, err
+			}
+			p.scrapes.Secure(httpport.TLS{Source: tls.metrics})
 		}
 	}
-	if a := config.Admin; a.Serves {
-		if p.admin, err = httpport.Listen("admin", a.Host, a.Port); err != nil {
-			p.close()
-			return p, cli.Failed(err, "admin.serverAddress and admin.serverPort name another address, admin.enableServer=false none")
+	if a := &config.Admin; a.Serves {
+		if !open(&p.admin, "admin", a.Host, a.Port, "admin.serverAddress and admin.serverPort name another address, admin.enableServer=false none") {
+			return p, err
+		}
+		if a.TLS.Serves {
+			p.admin.Secure(httpport.TLS{Source: tls.admin, PlainToo: a.TLS.PlainToo, Strict: true})
 		}
 	}
 	return p, nil
@@ -39,17 +58,25 @@ func openOperatorPorts(config *zoocfg.Config) (p operatorPorts, err error) {
 
 // serve tells of a server there.
 func (p operatorPorts) serve(s *server.Server, commands admin.Commands, logger *slog.Logger) {
-	if p.metrics != nil {
-		p.metrics.Serve(metrics.Handler(metrics.New(s, version), p.config.Metrics.Process, logger), metrics.IdleTime, logger)
-		logger.Info("metrics are served", "address", p.metrics.Addr().String(), "path", "/metrics")
+	if p.metrics != nil || p.scrapes != nil {
+		collector := metrics.New(s, version)
+		collector.PlainAdmin = func() int64 { return p.metrics.Plain() + p.admin.Plain() }
+		handler := metrics.Handler(collector, p.config.Metrics.Process, logger)
+		for _, port := range []*httpport.Port{p.metrics, p.scrapes} {
+			if port != nil {
+				port.Serve(handler, metrics.IdleTime, logger)
+				logger.Info("metrics are served", "address", port.Addr().String(), "path", "/metrics", "speaks", port.Speaks())
+			}
+		}
 	}
 	if a := p.config.Admin; p.admin != nil {
 		p.admin.Serve(adminport.Handler(s, commands, a.Path), time.Duration(a.IdleMs)*time.Millisecond, logger)
-		logger.Info("the admin port is served", "address", p.admin.Addr().String(), "path", a.Path)
+		logger.Info("the admin port is served", "address", p.admin.Addr().String(), "path", a.Path, "speaks", p.admin.Speaks())
 	}
 }
 
 func (p operatorPorts) close() {
 	p.metrics.Close()
+	p.scrapes.Close()
 	p.admin.Close()
 }

@@ -15,7 +15,7 @@ import (
 
 // securePorts are the sources of keys and certificates of a server; nil where its ports
 // do not speak TLS.
-type securePorts struct{ clients, peers *secure.Source }
+type securePorts struct{ clients, peers, admin, metrics *secure.Source }
 
 // openTLS reads the files of TLS, for the ports that speak it.
 func openTLS(config *zoocfg.Config, logger *slog.Logger) (*securePorts, error) {
@@ -29,6 +29,16 @@ func openTLS(config *zoocfg.Config, logger *slog.Logger) (*securePorts, error) {
 	if peers := &config.PeerTLS; config.Server.Ensemble != nil && (peers.Serves || peers.PlainToo) {
 		if p.peers, err = secure.Open(zoocfg.PeerTLS, peers.Settings, true, logger); err != nil {
 			return nil, cli.Usage(configHint, "TLS between servers: %w", err)
+		}
+	}
+	if config.Admin.TLS.Serves {
+		if p.admin, err = secure.Open(zoocfg.PeerTLS, config.Admin.TLS.Settings, true, logger); err != nil {
+			return nil, cli.Usage(configHint, "TLS of the admin port: %w", err)
+		}
+	}
+	if m := &config.Metrics; m.Serves && m.TLSPort != zoocfg.NoPort {
+		if p.metrics, err = secure.Open(zoocfg.MetricsTLS, m.TLS, true, logger); err != nil {
+			return nil, cli.Usage(configHint, "TLS of the port for metrics: %w", err)
 		}
 	}
 	return p, nil
@@ -63,7 +73,7 @@ func (p *securePorts) secure(cfg *server.Config, config *zoocfg.Config) {
 func (p *securePorts) watch(ctx context.Context) func() {
 	ctx, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-	for _, source := range []*secure.Source{p.clients, p.peers} {
+	for _, source := range []*secure.Source{p.clients, p.peers, p.admin, p.metrics} {
 		if source != nil {
 			watching.Go(func() { source.Watch(ctx) })
 		}

@@ -27,6 +27,17 @@ const strict = "max-age=86400; includeSubDomains"
 // Secure makes the port speak TLS. It is called before Serve.
 func (p *Port) Secure(t TLS) { p.tls = &t }
 
+// Speaks says what it speaks.
+func (p *Port) Speaks() string {
+	switch {
+	case p.tls == nil:
+		return "plain"
+	case p.tls.PlainToo:
+		return "plain and TLS"
+	}
+	return "TLS"
+}
+
 // Plain returns how many connections without TLS have come to a port for both.
 func (p *Port) Plain() int64 {
 	if p == nil {

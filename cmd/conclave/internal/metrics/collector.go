@@ -19,6 +19,7 @@ type sample struct {
 	version       string
 	opened, limit float64 // file descriptors
 	connsMax      int     // connections of clients; 0 is no limit
+	plainAdmin    int64
 	dirs          []dir
 }
 
@@ -40,6 +41,10 @@ type Collector struct {
 	server  Server
 	version string
 	now     func() time.Time
+
+	// PlainAdmin returns how many connections without TLS have come to the ports for
+	// operators that speak both; nil: there is none. It is set before the first scrape.
+	PlainAdmin func() int64
 
 	windows struct {
 		sync.Mutex
@@ -69,6 +74,9 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 	opened, limit := admin.Descriptors()
 	s.opened, s.limit, s.connsMax = float64(opened), float64(limit), c.server.Config().ConnsMax
+	if c.PlainAdmin != nil {
+		s.plainAdmin = c.PlainAdmin()
+	}
 	s.dirs = []dir{{"snapshots", c.server.SnapDir()}, {"log", c.server.LogDir()}}
 	for i := range names {
 		r := &names[i]

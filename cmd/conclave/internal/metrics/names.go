@@ -68,7 +68,7 @@ const (
 	whyCache   = "no meaning: there is no cache of replies"
 	whyDead    = "no meaning: a watch goes with its connection at once"
 	whyMasters = "no meaning: there are no observer masters"
-	whyAdmin   = "no meaning: the admin port has no snapshot, no restore, and nobody proves who he is"
+	whyAdmin   = "no meaning: the admin port has no snapshot and no restore"
 	whyJava    = "no meaning: there is no Java process; `go_gc_duration_seconds` tells of pauses"
 	whyEnds    = "no meaning: such an error ends the server"
 	whyLoyal   = "no meaning: a leader that waits for a quorum gives up after initLimit, whatever the others vote"
@@ -304,7 +304,7 @@ var names = []name{
 	{name: "digest_mismatches_count", kind: counter, text: "digests of the tree that differed from the log's", value: number(func(s *sample) float64 { return float64(s.Counts.DigestMismatches) })},
 	{name: "learner_request_processor_queue_size", kind: basic, text: whyPool},
 	{name: "unsuccessful_handshake", kind: counter, text: "TLS handshakes that failed", value: number(func(s *sample) float64 { return float64(s.HandshakesFailed) })},
-	{name: "insecure_admin_count", kind: counter, text: whyAdmin},
+	{name: "insecure_admin_count", kind: counter, text: "connections without TLS on ports for operators that speak both", value: number(func(s *sample) float64 { return float64(s.plainAdmin) })},
 	{name: "tls_handshake_exceeded", kind: counter, text: "connections beyond the limit of handshakes under way", value: number(func(s *sample) float64 { return float64(s.Refusals.Handshakes) })},
 	{name: "cnxn_closed_without_zk_server_running", kind: counter, text: "connections closed because this server has no role", value: number(func(s *sample) float64 { return float64(s.Counts.Unserved) })},
 	{name: "skip_learner_request_to_next_processor_count", kind: counter, text: whyPool},

@@ -86,7 +86,9 @@ func TestEachNameTellsOfItsOwn(t *testing.T) {
 	var ack tally.Distribution
 	ack.Note(77, 2)
 	m.AckDelays = map[quorum.ID]tally.Distribution{2: ack}
-	port := httptest.NewServer(Handler(New(&s, "1"), false, slog.New(slog.DiscardHandler)))
+	collector := New(&s, "1")
+	collector.PlainAdmin = func() int64 { return 88 }
+	port := httptest.NewServer(Handler(collector, false, slog.New(slog.DiscardHandler)))
 	defer port.Close()
 	_, text, got := scrape(t, port)
 	sum := func(d *tally.Distribution) float64 { return float64(d.Sum) }
@@ -121,6 +123,7 @@ func TestEachNameTellsOfItsOwn(t *testing.T) {
 		"startup_txns_load_time_sum": 3000, "startup_snap_load_time_sum": 5000, "dbinittime_sum": 9000,
 		"quorum_ack_latency_count": 0, `ack_latency_sum{key="2"}`: 154, `ack_latency_count{key="2"}`: 2,
 		"stale_requests": float64(m.StaleRequests), "stale_replies": float64(m.StaleReplies + counts.StaleReplies),
+		"insecure_admin_count":                  88,
 		"request_throttle_queue_time_ms_sum":    sum(&m.Turns),
 		"cnxn_closed_without_zk_server_running": float64(counts.Unserved),
 	} {

@@ -3,8 +3,12 @@
 package scripts
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -50,7 +54,7 @@ func Run(t *testing.T, dir, store string, more ...string) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "until": until, "exitcode": exitCode, "large": large, "certificates": certificates},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"waitfor": waitFor, "until": until, "exitcode": exitCode, "large": large, "certificates": certificates, "webget": webGet},
 		Condition: func(condition string) (bool, error) {
 			if condition != "wholeline" {
 				return false, fmt.Errorf("unknown condition %q", condition)
@@ -140,6 +144,52 @@ func certificates(ts *testscript.TestScript, neg bool, args []string) {
 	} {
 		ts.Check(os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
+}
+
+// webGet asks for a page until it is answered with a status, trusting the authority of a
+// directory that certificates has made; it shows the client's certificate of there if it is
+// named. The headers and the page are the standard output. With ! there must be no answer:
+//
+//	webget STATUS URL DIR [client]
+func webGet(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 3 {
+		ts.Fatalf("usage: webget STATUS URL DIR [client]")
+	}
+	dir := ts.MkAbs(args[2])
+	trusted, err := os.ReadFile(filepath.Join(dir, "ca.pem"))
+	ts.Check(err)
+	with := &tls.Config{RootCAs: x509.NewCertPool()}
+	with.RootCAs.AppendCertsFromPEM(trusted)
+	if len(args) > 3 {
+		shown, err := tls.LoadX509KeyPair(filepath.Join(dir, args[3]+".pem"), filepath.Join(dir, args[3]+".key"))
+		ts.Check(err)
+		with.Certificates = []tls.Certificate{shown}
+	}
+	client := &http.Client{Timeout: Patience, Transport: &http.Transport{TLSClientConfig: with, DisableKeepAlives: true}}
+	for end := time.Now().Add(Patience); ; time.Sleep(50 * time.Millisecond) {
+		answer, err := client.Get(args[1])
+		switch {
+		case neg && err == nil:
+			ts.Fatalf("%s is answered with %s", args[1], answer.Status)
+		case neg:
+			return
+		case err == nil && strconv.Itoa(answer.StatusCode) == args[0]:
+			ts.Check(printed(ts.Stdout(), answer))
+			return
+		case time.Now().After(end):
+			ts.Fatalf("%s: %v, %v", args[1], answer, err)
+		}
+	}
+}
+
+// printed writes an answer.
+func printed(w io.Writer, answer *http.Response) error {
+	defer answer.Body.Close()
+	for name, values := range answer.Header {
+		fmt.Fprintf(w, "%s: %s\n", name, strings.Join(values, ", "))
+	}
+	_, err := io.Copy(w, answer.Body)
+	return err
 }
 
 // exitCode runs a command and checks how it ends:

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/auth"
@@ -93,11 +92,9 @@ const (
 	whyTLS       = "Go's own TLS is used"
 	whyTickets   = "a ticket is asked for again before it ends"
 	whyKerberos  = "Kerberos is built in"
-	whyAdminTLS  = "the admin port speaks HTTP alone: put a proxy in front, or leave it on the loopback"
 	whyCopies    = "the admin port has no snapshot and no restore: docs/operations.md has how to copy a server's data"
 	whyMetrics   = "figures are served to Prometheus and by mntr alone"
 	whyScrape    = "figures are read when they are scraped, there is no queue of them"
-	whyPlain     = "metrics are served over HTTP alone: put a proxy in front"
 	whyJava      = "there is no Java process"
 	whyAudit     = "this version writes no audit log"
 	whyFormat    = "files are written as ZooKeeper 3.9 writes them by default"
@@ -364,14 +361,7 @@ func fastElection(v string) error {
 // tuningKeys shape the Java process, and what shows how it is.
 func (r *reader) tuningKeys() map[string]setting {
 	count := number[int64](nil, math.MinInt32, math.MaxInt64)
-	r.out.Metrics = Metrics{Host: "0.0.0.0", Port: 7000, Process: true}
 	rows := map[string]setting{
-		"metricsProvider.className":         later(r.metricsProvider, builtInMetrics, whyMetrics),
-		"metricsProvider.httpHost":          used(text(&r.out.Metrics.Host), "0.0.0.0", "with the provider for Prometheus: the address on which metrics are served. Everybody who reaches it reads them"),
-		"metricsProvider.httpPort":          used(port(&r.out.Metrics.Port), "7000", "with the provider for Prometheus: the port; 0 is a free one, which the log names"),
-		"metricsProvider.exportJvmInfo":     used(flag(&r.out.Metrics.Process), "true", "with the provider for Prometheus: figures of the process and of the Go runtime beside, in place of Java's"),
-		"metricsProvider.httpsPort":         refused(text(nil), "", whyPlain),
-		"metricsProvider.httpVersion":       idle(text(nil), "HTTP/1.1 is spoken"),
 		"pathStats.enabled":                 idle(flag(nil), whyPaths),
 		"pathStats.sampleRate":              idle(decimal, whyPaths),
 		"messageTracker.Enabled":            idle(flag(nil), "no messages of other servers are kept to be logged"),
@@ -385,51 +375,8 @@ func (r *reader) tuningKeys() map[string]setting {
 	idles(rows, count, whyThreads, "commitProcessor.numWorkerThreads", "commitProcessor.shutdownTimeout",
 		"commitProcessor.maxReadBatchSize", "commitProcessor.maxCommitBatchSize", "nio.numSelectorThreads",
 		"nio.numWorkerThreads", "nio.directBufferBytes", "nio.shutdownTimeout", "request_throttler.shutdownTimeout")
-	idles(rows, count, whyScrape, "metricsProvider.maxQueueSize", "metricsProvider.numWorkerThreads",
-		"metricsProvider.workerShutdownTimeoutMs")
-	idles(rows, count, "quantiles are those of the last ten minutes", "metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds")
+	maps.Copy(rows, r.metricsKeys())
 	return rows
-}
-
-// adminKeys are those of the admin server.
-func (r *reader) adminKeys() map[string]setting {
-	a := &r.out.Admin
-	*a = Admin{Host: "127.0.0.1", Port: 8080, Path: "/commands", IdleMs: 30_000}
-	count := number[int64](nil, math.MinInt32, math.MaxInt64)
-	return map[string]setting{
-		"admin.enableServer":            used(flag(&a.Serves), "false", "serve the commands of ZooKeeper's admin server, `/livez`, `/readyz` and `/healthz` over HTTP"),
-		"admin.serverAddress":           used(text(&a.Host), "127.0.0.1", "the address of the admin port. Everybody who reaches it reads what it tells, and may reset figures"),
-		"admin.serverPort":              used(port(&a.Port), "8080", "the admin port; 0 is a free one, which the log names"),
-		"admin.commandURL":              used(r.commandPath, "/commands", "the path of the commands"),
-		"admin.idleTimeout":             used(number(&a.IdleMs, 1, 86_400_000), "30000", "milliseconds after which a connection without a request is closed"),
-		"admin.httpVersion":             idle(count, "HTTP/1.1 is spoken"),
-		"admin.forceHttps":              refused(flag(nil), "false", whyAdminTLS),
-		"admin.needClientAuth":          refused(flag(nil), "false", whyAdminTLS),
-		"admin.portUnification":         refused(flag(nil), "false", whyAdminTLS),
-		"admin.snapshot.enabled":        idle(flag(nil), whyCopies),
-		"admin.restore.enabled":         idle(flag(nil), whyCopies),
-		"admin.rateLimiterIntervalInMS": idle(count, whyCopies),
-	}
-}
-
-// commandPath takes the path under which the admin port has its commands.
-func (r *reader) commandPath(v string) error {
-	if !adminPath.MatchString(v) {
-		return fmt.Errorf("%q is not a path of letters, digits and -_./ such as /commands", v)
-	}
-	r.out.Admin.Path = v
-	return nil
-}
-
-var adminPath = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
-
-// admin says what settings of the port are without it.
-func (r *reader) admin() {
-	for _, key := range []string{"admin.serverAddress", "admin.serverPort", "admin.commandURL", "admin.idleTimeout"} {
-		if e, given := r.seen[key]; given && !r.out.Admin.Serves {
-			r.remark(&e, "has no effect without admin.enableServer=true")
-		}
-	}
 }
 
 // otherKeys are those of clients, of Java and of Apache's tests, which a server may be
@@ -484,7 +431,7 @@ type family struct {
 
 func (r *reader) keyFamilies() []family {
 	return []family{
-		{"metricsProvider.ssl.", refused(text(nil), "", whyPlain)},
+		{MetricsTLS, refused(text(nil), "", "the port for metrics has no such setting")},
 		{"metricsProvider.", idle(text(nil), whyMetrics)},
 		{"-", idle(text(nil), whyJava)}, // in SERVER_JVMFLAGS
 		{"com.sun.management.", javaOnly(idle(text(nil), whyJava))},
@@ -509,29 +456,6 @@ func (r *reader) ensembleNames(v string) error {
 	}
 	return nil
 }
-
-// metricsProvider takes the class to whom the figures go.
-func (r *reader) metricsProvider(class string) error {
-	r.out.Metrics.Serves = class == prometheusProvider
-	return nil
-}
-
-// metrics says what settings of the port are without the provider.
-func (r *reader) metrics() {
-	for _, key := range []string{"metricsProvider.httpHost", "metricsProvider.httpPort", "metricsProvider.exportJvmInfo"} {
-		if e, given := r.seen[key]; given && !r.out.Metrics.Serves {
-			r.remark(&e, "has no effect without metricsProvider.className=%s", prometheusProvider)
-		}
-	}
-}
-
-const prometheusProvider = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
-
-// builtInMetrics are the one for Prometheus, and those that come to what mntr shows, or to
-// nothing.
-const builtInMetrics = prometheusProvider +
-	"|org.apache.zookeeper.metrics.impl.DefaultMetricsProvider" +
-	"|org.apache.zookeeper.metrics.impl.NullMetricsProvider"
 
 // builtInProviders are the classes that authProvider.N may name because what they
 // do is here anyway, where a port speaks TLS or a JAAS file is named.

@@ -107,18 +107,17 @@ func (r *reader) tls() {
 		peers.MembersOnly = !c.ReconfigEnabled
 	}
 	peersSpeak := c.Ensemble != nil && (peers.Serves || peers.PlainToo)
-	r.idleTLS(ClientTLS, clients.Serves, "without secureClientPort or client.portUnification no port for clients speaks TLS")
-	r.idleTLS(PeerTLS, peersSpeak, "without sslQuorum or portUnification, and an ensemble, no port for servers speaks TLS")
+	r.idleTLS(ClientTLS, "without secureClientPort or client.portUnification no port for clients speaks TLS", func(string) bool { return clients.Serves })
+	r.idleTLS(PeerTLS, "without sslQuorum or portUnification, and an ensemble, no port for servers speaks TLS", func(key string) bool {
+		return peersSpeak || r.out.Admin.TLS.Serves && r.ofAdmin(key)
+	})
 }
 
 // idleTLS remarks settings of a family that have no effect because no port speaks TLS.
-func (r *reader) idleTLS(prefix string, served bool, why string) {
-	if served {
-		return
-	}
+func (r *reader) idleTLS(prefix, why string, counts func(key string) bool) {
 	for _, key := range slices.Sorted(maps.Keys(r.seen)) {
 		e := r.seen[key]
-		if strings.HasPrefix(key, prefix) && (prefix == PeerTLS || !strings.HasPrefix(key, PeerTLS)) {
+		if strings.HasPrefix(key, prefix) && !counts(key) && (prefix == PeerTLS || !strings.HasPrefix(key, PeerTLS)) {
 			r.remark(&e, "has no effect: %s", why)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/secure"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -37,9 +38,18 @@ type Config struct {
 type Metrics struct {
 	Serves  bool
 	Host    string
-	Port    int
+	Port    int  // NoPort for none
 	Process bool // those of the process, too
+
+	TLSPort int // NoPort for none; Port for one port for both
+	TLS     secure.Settings
 }
+
+// NoPort is the number of a port that is not opened; 0 is a free one.
+const NoPort = -1
+
+// BothOnOne reports whether one port speaks TLS, and without it, too.
+func (m *Metrics) BothOnOne() bool { return m.TLSPort != NoPort && m.TLSPort == m.Port }
 
 // Admin is where operators find the admin server, if Serves.
 type Admin struct {
@@ -48,6 +58,8 @@ type Admin struct {
 	Port   int
 	Path   string // of the commands
 	IdleMs int64  // after which a connection without a request is closed
+
+	TLS TLS
 }
 
 // Problem is a setting that cannot be taken.
@@ -106,6 +118,11 @@ type reader struct {
 	observer     bool   // peerType
 
 	listenOnAll bool // quorumListenOnAllIPs
+
+	adminForced     bool // admin.forceHttps
+	adminNeeds      bool // admin.needClientAuth
+	metricsOptional bool // metricsProvider.ssl.need.client.auth=false
+	metricsUnasked  bool // metricsProvider.ssl.want.client.auth=false
 
 	lines       ensemble.Builder
 	lineEntries []Entry // that lines was set from
@@ -233,13 +250,13 @@ func (r *reader) finish() {
 	if c.Ensemble == nil {
 		r.alone()
 	}
+	r.admin()
 	r.tls()
 	r.sasl()
 	r.enforced()
 	r.unused()
 	r.limits()
 	r.metrics()
-	r.admin()
 }
 
 // alone notes what a server has no use for that has no others: it takes no notice of it.

@@ -1,0 +1,193 @@
+package zoocfg
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/secure"
+)
+
+// metricsKeys are those of the provider for Prometheus, and of its ports.
+func (r *reader) metricsKeys() map[string]setting {
+	m := &r.out.Metrics
+	*m = Metrics{Host: "0.0.0.0", Port: 7000, Process: true, TLSPort: NoPort}
+	m.TLS.Reload = true // Apache's looks every ten minutes
+	count := number[int64](nil, math.MinInt32, math.MaxInt64)
+	rows := map[string]setting{
+		"metricsProvider.className":     later(r.metricsProvider, builtInMetrics, whyMetrics),
+		"metricsProvider.httpHost":      used(text(&m.Host), "0.0.0.0", "with the provider for Prometheus: the address on which metrics are served. Everybody who reaches it reads them, but where TLS asks for a certificate"),
+		"metricsProvider.httpPort":      used(portOrNone(&m.Port), "7000, and none with `httpsPort`", "with the provider for Prometheus: the port; 0 is a free one, which the log names, and -1 none"),
+		"metricsProvider.httpsPort":     used(portOrNone(&m.TLSPort), "none", "a port that speaks TLS, beside `httpPort` or alone; with the same number one port speaks TLS to those that begin with it, and plain to others. 0 is a free one, -1 none. A key of ZooKeeper 3.10"),
+		"metricsProvider.exportJvmInfo": used(flag(&m.Process), "true", "with the provider for Prometheus: figures of the process and of the Go runtime beside, in place of Java's"),
+		"metricsProvider.httpVersion":   idle(text(nil), "HTTP/1.1 is spoken"),
+	}
+	idles(rows, count, whyScrape, "metricsProvider.maxQueueSize", "metricsProvider.numWorkerThreads",
+		"metricsProvider.workerShutdownTimeoutMs")
+	idles(rows, count, "quantiles are those of the last ten minutes", "metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds")
+	for name, setting := range map[string]setting{
+		"enabledProtocols":        used(text(&m.TLS.Protocols), "TLSv1.2,TLSv1.3", "all of them. Older ones are not served"),
+		"ciphersuites":            used(text(&m.TLS.Ciphers), "Go's choice", "suites of TLS 1.2; those of 1.3 are always all of them"),
+		"keyStore.location":       used(text(&m.TLS.Key.Location), "must be set with `httpsPort`", "the key and certificate of that port. Files that change are read again within two seconds"),
+		"keyStore.type":           used(text(&m.TLS.Key.Type), "by the end of the name", storeType),
+		"keyStore.password":       used(text(&m.TLS.Key.Password), "empty", "opens the store, and the key in it"),
+		"keyStore.passwordPath":   used(text(&m.TLS.Key.PasswordPath), "none", passwordPath+". Not in Apache"),
+		"trustStore.location":     used(text(&m.TLS.Trust.Location), "must be set unless `need.client.auth` is false", "the authorities of the certificates that are accepted"),
+		"trustStore.type":         used(text(&m.TLS.Trust.Type), "by the end of the name", storeType),
+		"trustStore.password":     used(text(&m.TLS.Trust.Password), "empty", "opens the store"),
+		"trustStore.passwordPath": used(text(&m.TLS.Trust.PasswordPath), "none", passwordPath+". Not in Apache"),
+		"need.client.auth":        used(notFlag(&r.metricsOptional), "true", "who scrapes over TLS must show a certificate"),
+		"want.client.auth": used(notFlag(&r.metricsUnasked), "true; false without a trust store", "with `need.client.auth=false`: who scrapes may show a certificate, and a bad one is refused. "+
+			"Where both are false, nobody is asked"),
+	} {
+		rows[MetricsTLS+name] = setting
+	}
+	return rows
+}
+
+// MetricsTLS is how the settings of TLS on the port for metrics begin.
+const MetricsTLS = "metricsProvider.ssl."
+
+// portOrNone reads a TCP port, 0 for a free one, NoPort for none.
+func portOrNone(into *int) func(string) error { return number(into, NoPort, 65535) }
+
+// metricsProvider takes the class to whom the figures go.
+func (r *reader) metricsProvider(class string) error {
+	r.out.Metrics.Serves = class == prometheusProvider
+	return nil
+}
+
+// metrics says what settings of the ports are without the provider, and what of TLS is
+// without its port; and which certificates are asked for.
+func (r *reader) metrics() {
+	m := &r.out.Metrics
+	_, plainGiven := r.seen["metricsProvider.httpPort"]
+	if !plainGiven && m.TLSPort != NoPort {
+		m.Port = NoPort
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.seen)) {
+		ofTLS := strings.HasPrefix(key, MetricsTLS)
+		if !ofTLS && !slices.Contains([]string{"metricsProvider.httpHost", "metricsProvider.httpPort", "metricsProvider.httpsPort", "metricsProvider.exportJvmInfo"}, key) {
+			continue
+		}
+		e := r.seen[key]
+		switch {
+		case !m.Serves:
+			r.remark(&e, "has no effect without metricsProvider.className=%s", prometheusProvider)
+		case ofTLS && m.TLSPort == NoPort:
+			r.remark(&e, "has no effect without metricsProvider.httpsPort")
+		}
+	}
+	switch {
+	case !m.Serves:
+	case m.TLSPort != NoPort:
+		r.metricsAuth()
+	case m.Port == NoPort:
+		r.missing("metricsProvider.httpsPort", "is not set, and metricsProvider.httpPort is -1: name one of the two ports, or both")
+	}
+}
+
+// metricsAuth decides who is asked for a certificate. Apache takes the key store for the
+// trust store where none is named, so that nobody could show one.
+func (r *reader) metricsAuth() {
+	const key = MetricsTLS + "trustStore.location"
+	m := &r.out.Metrics
+	wants, wantGiven := r.seen[MetricsTLS+"want.client.auth"]
+	trusts := m.TLS.Trust.Location != ""
+	switch {
+	case !r.metricsOptional:
+		m.TLS.ClientAuth = "need"
+	case r.metricsUnasked, !trusts && !wantGiven:
+		m.TLS.ClientAuth = "none"
+	default:
+		m.TLS.ClientAuth = "want"
+	}
+	switch {
+	case trusts || m.TLS.ClientAuth == "none":
+	case m.TLS.ClientAuth == "need":
+		r.missing(key, "is not set: name the file with the authorities of the certificates of those that scrape, or set "+MetricsTLS+"need.client.auth=false")
+	default:
+		r.problem(wants, "asks for certificates of those that scrape, but "+key+" names no authorities", "")
+	}
+}
+
+const prometheusProvider = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
+
+// builtInMetrics are the one for Prometheus, and those that come to what mntr shows, or to
+// nothing.
+const builtInMetrics = prometheusProvider +
+	"|org.apache.zookeeper.metrics.impl.DefaultMetricsProvider" +
+	"|org.apache.zookeeper.metrics.impl.NullMetricsProvider"
+
+// adminKeys are those of the admin server.
+func (r *reader) adminKeys() map[string]setting {
+	a := &r.out.Admin
+	*a = Admin{Host: "127.0.0.1", Port: 8080, Path: "/commands", IdleMs: 30_000}
+	count := number[int64](nil, math.MinInt32, math.MaxInt64)
+	return map[string]setting{
+		"admin.enableServer":  used(flag(&a.Serves), "false", "serve the commands of ZooKeeper's admin server, `/livez`, `/readyz` and `/healthz` over HTTP"),
+		"admin.serverAddress": used(text(&a.Host), "127.0.0.1", "the address of the admin port. Everybody who reaches it reads what it tells, and may reset figures, but where TLS asks for a certificate"),
+		"admin.serverPort":    used(port(&a.Port), "8080", "the admin port; 0 is a free one, which the log names"),
+		"admin.commandURL":    used(r.commandPath, "/commands", "the path of the commands"),
+		"admin.idleTimeout":   used(number(&a.IdleMs, 1, 86_400_000), "30000", "milliseconds after which a connection without a request is closed"),
+		"admin.httpVersion":   idle(count, "HTTP/1.1 is spoken"),
+		"admin.portUnification": used(flag(&a.TLS.PlainToo), "false", "the admin port speaks TLS to those that begin with it, and plain to others. Its key and authorities are those of `ssl.quorum.`: "+
+			"`keyStore.*`, `trustStore.*`, `crl` and `ocsp`, read again with `sslQuorumReloadCertFiles`; the other keys of that family have no effect on it"),
+		"admin.forceHttps": used(flag(&r.adminForced), "false", "the admin port speaks TLS alone, with the same keys; `admin.portUnification` has no effect beside it"),
+		"admin.needClientAuth": used(flag(&r.adminNeeds), "false", "who comes to the admin port by TLS must show a certificate; else nobody is asked for one. "+
+			"With `admin.portUnification` who comes without TLS needs none"),
+		"admin.snapshot.enabled":        idle(flag(nil), whyCopies),
+		"admin.restore.enabled":         idle(flag(nil), whyCopies),
+		"admin.rateLimiterIntervalInMS": idle(count, whyCopies),
+	}
+}
+
+// commandPath takes the path under which the admin port has its commands.
+func (r *reader) commandPath(v string) error {
+	if !adminPath.MatchString(v) {
+		return fmt.Errorf("%q is not a path of letters, digits and -_./ such as /commands", v)
+	}
+	r.out.Admin.Path = v
+	return nil
+}
+
+var adminPath = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
+
+// admin says what settings of the port are without it, and what it asks for in TLS.
+func (r *reader) admin() {
+	a := &r.out.Admin
+	for _, key := range []string{
+		"admin.serverAddress", "admin.serverPort", "admin.commandURL", "admin.idleTimeout", "admin.portUnification", "admin.forceHttps", "admin.needClientAuth",
+	} {
+		if e, given := r.seen[key]; given && !a.Serves {
+			r.remark(&e, "has no effect without admin.enableServer=true")
+		}
+	}
+	if r.adminForced && a.TLS.PlainToo {
+		e := r.seen["admin.portUnification"]
+		r.remark(&e, "has no effect beside admin.forceHttps=true, as in Apache ZooKeeper: the port speaks TLS alone")
+	}
+	a.TLS.Serves, a.TLS.PlainToo = a.Serves && (r.adminForced || a.TLS.PlainToo), a.TLS.PlainToo && !r.adminForced
+	peers := &r.out.PeerTLS.Settings
+	a.TLS.Settings = secure.Settings{Key: peers.Key, Trust: peers.Trust, CRL: peers.CRL, OCSP: peers.OCSP, Reload: peers.Reload, ClientAuth: "none"}
+	if !r.adminNeeds {
+		return
+	}
+	a.TLS.Settings.ClientAuth = "need"
+	switch {
+	case !a.Serves:
+	case !a.TLS.Serves:
+		r.missing("admin.needClientAuth", "is refused: nobody would be asked for a certificate without admin.forceHttps=true, or admin.portUnification=true, which lets in plain HTTP, too")
+	case peers.Trust.Location == "":
+		r.missing(PeerTLS+"trustStore.location", "is not set: name the file with the authorities of the certificates of those that come to the admin port, or set admin.needClientAuth=false")
+	}
+}
+
+// ofAdmin reports whether a key of the family for servers counts on the admin port, too.
+func (r *reader) ofAdmin(key string) bool {
+	name := strings.TrimPrefix(key, PeerTLS)
+	return strings.HasPrefix(name, "keyStore.") || strings.HasPrefix(name, "trustStore.") || r.adminNeeds && (name == "crl" || name == "ocsp")
+}
