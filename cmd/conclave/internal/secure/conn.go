@@ -146,8 +146,8 @@ func (c *Conn) CloseWrite() error {
 // NetConn returns the connection below.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// Prove shakes hands, and returns the name of the certificate that the other end has
-// proved to hold, as Java writes it; "" for none.
+// Prove shakes hands, and returns the id of the certificate that the other end has proved to
+// hold: its name as Java writes it, or what Settings.ClientID says; "" for none.
 func (c *Conn) Prove() (string, error) {
 	if err := c.shake(); err != nil {
 		return "", err
@@ -157,7 +157,7 @@ func (c *Conn) Prove() (string, error) {
 		return "", nil
 	}
 	if shown := secure.ConnectionState().PeerCertificates; len(shown) > 0 {
-		return subject(shown[0]), nil
+		return c.source.clientID(shown[0]), nil
 	}
 	return "", nil
 }

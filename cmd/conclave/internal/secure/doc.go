@@ -17,5 +17,5 @@
 // what was read and reads it again, verify.go compares certificates with hosts,
 // revocation.go asks whether they were revoked, answers.go keeps what was said, lists.go
 // reads lists of the revoked, conn.go has the connections, name.go writes the names of
-// certificates as Java does.
+// certificates as Java does, clientid.go finds the id of a client in one.
 package secure

@@ -21,6 +21,8 @@ type Settings struct {
 	ClientHostCheck bool   // clientHostnameVerification: who dials has a certificate for the address it comes from
 	ReverseDNS      bool   // allowReverseDnsLookup: or for the name that its address has
 
+	ClientID ClientID // of who connects
+
 	CRL  bool // crl: a certificate must not stand in the list of the revoked that it names
 	OCSP bool // ocsp: the responder that it names must call it good; where both are set and none answers, the list counts
 

@@ -24,6 +24,7 @@ type Source struct {
 	ciphers        []uint16
 	clientAuth     tls.ClientAuthType
 	revocation     *revocation // nil: nobody is asked
+	idRule         *idRule     // nil: clients are known by their names
 
 	read       atomic.Pointer[material]
 	refreshing sync.Mutex
@@ -60,6 +61,9 @@ func Open(prefix string, settings Settings, serves bool, logger *slog.Logger) (*
 		return nil, err
 	}
 	if s.clientAuth, err = settings.clientAuth(prefix); err != nil {
+		return nil, err
+	}
+	if s.idRule, err = settings.ClientID.rule(); err != nil {
 		return nil, err
 	}
 	if serves && settings.Key.Location == "" {

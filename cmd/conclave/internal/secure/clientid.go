@@ -1,0 +1,127 @@
+package secure
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// ClientID says which text of its certificate is a client's id: its name (RFC 2253), or one
+// of its alternative names. As in X509AuthenticationUtil of the ZooKeeper that has groups.
+type ClientID struct {
+	Type    string // clientCertIdType: SAN for an alternative name, else the name
+	Kind    int    // clientCertIdSanMatchType: of the alternative name, as in RFC 5280: 1 mail, 2 DNS, 4 directory, 6 URI, 7 address, 8 OID
+	Match   string // clientCertIdSanMatchRegex: which must occur in it, and in no other; "" is any
+	Extract string // clientCertIdSanExtractRegex: of which the first occurrence is the id; "" is all of it
+	Group   int    // clientCertIdSanExtractMatcherGroupIndex: or this group of that
+}
+
+// idRule is a ClientID that is ready for use; a nil one is the name.
+type idRule struct {
+	kind           int
+	match, extract *regexp.Regexp
+	group          int
+}
+
+// rule makes it, or says which setting is wrong. Keys are of the family ssl.x509.
+func (c *ClientID) rule() (*idRule, error) {
+	if !strings.EqualFold(c.Type, "SAN") {
+		return nil, nil
+	}
+	const prefix = "ssl.x509.clientCertIdSan"
+	if !slices.Contains([]int{1, 2, 4, 6, 7, 8}, c.Kind) {
+		return nil, fmt.Errorf("%sMatchType: %d is no alternative name that is a text: write 1 (mail), 2 (DNS), 4 (directory), 6 (URI), 7 (address) or 8 (OID)", prefix, c.Kind)
+	}
+	r := &idRule{kind: c.Kind, group: c.Group}
+	var err error
+	if r.match, err = regexp.Compile(c.Match); err != nil {
+		return nil, fmt.Errorf("%sMatchRegex: %w; what Java alone knows, such as (?=...), is not served", prefix, err)
+	}
+	extract := c.Extract
+	if extract == "" {
+		extract = ".*"
+	}
+	if r.extract, err = regexp.Compile(extract); err != nil {
+		return nil, fmt.Errorf("%sExtractRegex: %w; what Java alone knows, such as (?=...), is not served", prefix, err)
+	}
+	if c.Group < 0 || c.Group > r.extract.NumSubexp() {
+		return nil, fmt.Errorf("%sExtractMatcherGroupIndex: %d is not from 0 to %d, the number of groups", prefix, c.Group, r.extract.NumSubexp())
+	}
+	return r, nil
+}
+
+// clientID returns the id of a certificate. Where its alternative names have none, it is the
+// name, which is logged.
+func (s *Source) clientID(c *x509.Certificate) string {
+	if s.idRule == nil {
+		return subject(c)
+	}
+	id, err := s.idRule.of(c)
+	if err != nil {
+		s.logger.Warn("a client's alternative names have no id: it is known by its name", "subject", subject(c), "error", err)
+		return subject(c)
+	}
+	return id
+}
+
+func (r *idRule) of(c *x509.Certificate) (string, error) {
+	at := slices.IndexFunc(c.Extensions, func(e pkix.Extension) bool { return e.Id.Equal(oidAlternatives) })
+	if at < 0 {
+		return "", errors.New("there are none")
+	}
+	var all []asn1.RawValue
+	if _, err := asn1.Unmarshal(c.Extensions[at].Value, &all); err != nil {
+		return "", err
+	}
+	var found []string
+	for i := range all {
+		if text, ok := alternative(&all[i]); ok && all[i].Tag == r.kind && r.match.MatchString(text) {
+			found = append(found, text)
+		}
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("%d of them match, and one must", len(found))
+	}
+	parts := r.extract.FindStringSubmatchIndex(found[0])
+	if parts == nil || parts[2*r.group] < 0 {
+		return "", fmt.Errorf("%q has no part that is the id", found[0])
+	}
+	return found[0][parts[2*r.group]:parts[2*r.group+1]], nil
+}
+
+var oidAlternatives = asn1.ObjectIdentifier{2, 5, 29, 17}
+
+// alternative writes an alternative name as Java does; false for one that is no text.
+func alternative(v *asn1.RawValue) (string, bool) {
+	switch v.Tag {
+	case 1, 2, 6:
+		return string(v.Bytes), true
+	case 4:
+		return subject(&x509.Certificate{RawSubject: v.Bytes}), true
+	case 7:
+		return javaAddress(v.Bytes), true
+	case 8:
+		var oid asn1.ObjectIdentifier
+		_, err := asn1.UnmarshalWithParams(v.FullBytes, &oid, "tag:8")
+		return oid.String(), err == nil
+	}
+	return "", false
+}
+
+// javaAddress writes an address; zeros of IPv6 stand in it.
+func javaAddress(b []byte) string {
+	if len(b) != net.IPv6len {
+		return net.IP(b).String()
+	}
+	var parts []string
+	for i := 0; i < len(b); i += 2 {
+		parts = append(parts, fmt.Sprintf("%x", int(b[i])<<8|int(b[i+1])))
+	}
+	return strings.Join(parts, ":")
+}
