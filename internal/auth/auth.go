@@ -26,6 +26,7 @@ type Rules struct {
 	NoDigest    bool   // DigestAuthenticationProvider.enabled=false
 	X509        bool   // the names of certificates are identities: clients may speak TLS
 	X509Super   string // X509AuthenticationProvider.superUser: the name that is the super user, "" for none
+	Groups      Groups // identities by domains, instead of those by the names
 	SASL        bool   // names that are proved by SASL are identities
 	Principals  Principals
 
@@ -58,7 +59,11 @@ func (r *Rules) scheme(name string) (scheme, bool) {
 	case "digest":
 		return scheme{valid: validDigest, authenticated: true}, !r.NoDigest
 	case "x509":
-		return scheme{valid: validName, authenticated: true}, r.X509
+		valid := validName
+		if r.Groups.On {
+			valid = func(string) bool { return true } // a domain has any name
+		}
+		return scheme{valid: valid, authenticated: true}, r.X509
 	case "sasl":
 		return scheme{valid: validPrincipal, authenticated: true}, r.SASL
 	case "ensemble":
@@ -138,7 +143,13 @@ func (r *Rules) Admits(identities []zk.Identity) bool {
 	if len(r.Enforce) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(identities, func(id zk.Identity) bool { return slices.Contains(r.Enforce, id.Scheme) })
+	return slices.ContainsFunc(identities, func(id zk.Identity) bool {
+		scheme := id.Scheme
+		if scheme == Super.Scheme && id != Super {
+			scheme = "x509" // see Grouped
+		}
+		return slices.Contains(r.Enforce, scheme)
+	})
 }
 
 // Knows reports whether an identity of a scheme can be proved to a server of these Rules.
@@ -202,16 +213,25 @@ func (r *Rules) grants(list acl.List, id zk.Identity) zk.Perms {
 	return perms
 }
 
-// Fix checks a list that a client wants to set and completes it: duplicates go,
+// Fix checks a list that a client wants to set at a path and completes it: duplicates go,
 // "auth" becomes the connection's authenticated identities, as long as the whole takes
 // no more than bytesMax in a transaction, 0 for no limit: each of 60,000 entries can
-// become 256. The error is ErrInvalidACL, or ErrBadArguments for a list that is too
+// become 256. With Groups it can be another one, that of the client's domains. The error is ErrInvalidACL, or ErrBadArguments for a list that is too
 // long.
-func (r *Rules) Fix(list []zk.ACL, identities []zk.Identity, bytesMax int) ([]zk.ACL, error) {
-	if len(list) == 1 && list[0].Scheme == "world" && list[0].ID == "anyone" {
+func (r *Rules) Fix(path string, list []zk.ACL, identities []zk.Identity, bytesMax int) ([]zk.ACL, error) {
+	own, instead := r.Groups.own(path, identities)
+	switch {
+	case len(own) > 0 && len(list) == 0:
+		return nil, zk.ErrInvalidACL
+	case instead && bytesMax > 0 && Bytes(own) > bytesMax:
+		return nil, fmt.Errorf("%w: ACL is longer than %d bytes", zk.ErrBadArguments, bytesMax)
+	case instead:
+		return own, nil
+	}
+	if len(own) == 0 && len(list) == 1 && list[0].Scheme == "world" && list[0].ID == "anyone" {
 		return list, nil // nearly every request
 	}
-	var fixed []zk.ACL
+	fixed := own
 	seen, bytes := map[zk.ACL]bool{}, 0
 	for _, entry := range list {
 		if seen[entry] {
@@ -238,7 +258,7 @@ func (r *Rules) Fix(list []zk.ACL, identities []zk.Identity, bytesMax int) ([]zk
 			fixed = append(fixed, entry)
 		}
 	}
-	if len(fixed) == 0 {
+	if len(fixed) == len(own) {
 		return nil, zk.ErrInvalidACL
 	}
 	return fixed, nil

@@ -61,10 +61,10 @@ func TestAllowFollowsTheList(t *testing.T) {
 func TestSkipACLKeepsTheLists(t *testing.T) {
 	r := Rules{SkipACL: true}
 	list := []zk.ACL{entry(1, "digest", "bob:hash")}
-	if got, err := r.Fix(list, nil, 0); err != nil || !slices.Equal(got, list) {
+	if got, err := r.Fix("/a", list, nil, 0); err != nil || !slices.Equal(got, list) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := r.Fix([]zk.ACL{entry(1, "ip", "1.2.3")}, nil, 0); err != zk.ErrInvalidACL {
+	if _, err := r.Fix("/a", []zk.ACL{entry(1, "ip", "1.2.3")}, nil, 0); err != zk.ErrInvalidACL {
 		t.Errorf("an address that is none: %v", err)
 	}
 	if !r.Allow(acl.New(list), zk.PermWrite, nil) {
@@ -75,7 +75,7 @@ func TestSkipACLKeepsTheLists(t *testing.T) {
 func TestFixCompletesAndRefuses(t *testing.T) {
 	var r Rules
 	ids := append(Connected("127.0.0.1"), zk.Identity{Scheme: "digest", ID: "a:1"}, zk.Identity{Scheme: "digest", ID: "b:2"})
-	got, err := r.Fix([]zk.ACL{entry(1, "world", "anyone"), entry(31, "auth", "ignored"), entry(1, "world", "anyone")}, ids, 0)
+	got, err := r.Fix("/a", []zk.ACL{entry(1, "world", "anyone"), entry(31, "auth", "ignored"), entry(1, "world", "anyone")}, ids, 0)
 	want := []zk.ACL{entry(1, "world", "anyone"), entry(31, "digest", "a:1"), entry(31, "digest", "b:2")}
 	if err != nil || !slices.Equal(got, want) {
 		t.Fatalf("%v, %v; want %v", got, err, want)
@@ -86,14 +86,14 @@ func TestFixCompletesAndRefuses(t *testing.T) {
 		"digest with two": {entry(1, "digest", "a:b:c")}, "bad address": {entry(1, "ip", "1.2.3")},
 		"bits beyond": {entry(1, "ip", "1.2.3.4/33")}, "mapped": {entry(1, "ip", "::ffff:1.2.3.4")},
 	} {
-		if _, err := r.Fix(list, ids, 0); err != zk.ErrInvalidACL {
+		if _, err := r.Fix("/a", list, ids, 0); err != zk.ErrInvalidACL {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := r.Fix([]zk.ACL{entry(31, "auth", "")}, Connected("127.0.0.1"), 0); err != zk.ErrInvalidACL {
+	if _, err := r.Fix("/a", []zk.ACL{entry(31, "auth", "")}, Connected("127.0.0.1"), 0); err != zk.ErrInvalidACL {
 		t.Errorf("auth without an authenticated identity: %v", err)
 	}
-	if _, err := r.Fix([]zk.ACL{entry(31, "ip", "fe80::/10")}, nil, 0); err != nil {
+	if _, err := r.Fix("/a", []zk.ACL{entry(31, "ip", "fe80::/10")}, nil, 0); err != nil {
 		t.Error(err)
 	}
 }

@@ -53,7 +53,7 @@ func TestNamesBecomeIdentitiesByTheRules(t *testing.T) {
 func TestListsOfPrincipals(t *testing.T) {
 	r := Rules{SASL: true, Principals: Principals{Supers: []string{"root"}, AnyoneAs: "anyone"}}
 	list := []zk.ACL{entry(zk.PermWrite, "sasl", "bob"), entry(zk.PermRead, "sasl", "anyone")}
-	if _, err := r.Fix(list, nil, 0); err != nil {
+	if _, err := r.Fix("/a", list, nil, 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -73,7 +73,7 @@ func TestListsOfPrincipals(t *testing.T) {
 		t.Error("super has not what anybody has on a long list")
 	}
 	for id, valid := range map[string]bool{"bob": true, "a/b@C": true, "a/b/c": true, "a@b@c": false, "a/b/c@D": false, "a@b/c": false} {
-		if _, err := r.Fix([]zk.ACL{entry(1, "sasl", id)}, nil, 0); (err == nil) != valid {
+		if _, err := r.Fix("/a", []zk.ACL{entry(1, "sasl", id)}, nil, 0); (err == nil) != valid {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -81,7 +81,7 @@ func TestListsOfPrincipals(t *testing.T) {
 		t.Errorf("who says a name has it: %v", err)
 	}
 	without := Rules{}
-	if _, err := without.Fix(list, nil, 0); err != zk.ErrInvalidACL {
+	if _, err := without.Fix("/a", list, nil, 0); err != zk.ErrInvalidACL {
 		t.Errorf("without SASL: %v", err)
 	}
 	if without.Allow(acl.New(list), zk.PermRead, r.Principals.Proved("bob")) {

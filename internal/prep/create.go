@@ -22,7 +22,7 @@ func (p *Prep) create(r *zk.Request, o *Origin) (zk.Txn, error) {
 	if !strings.Contains(r.Path, "/") || strings.ContainsRune(r.Path, 0) {
 		return zk.Txn{}, fmt.Errorf("%w: path %q", zk.ErrBadArguments, r.Path)
 	}
-	list, err := p.fixACL(r.ACL, o)
+	list, err := p.fixACL(r.Path, r.ACL, o)
 	if err != nil {
 		return zk.Txn{}, err
 	}

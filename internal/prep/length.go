@@ -14,12 +14,12 @@ func (p *Prep) tooLong(t *zk.Txn) bool {
 
 // fixACL completes the list of a request. All parts of a multi together must not take
 // more than a transaction may, and nothing longer is ever made.
-func (p *Prep) fixACL(list []zk.ACL, o *Origin) ([]zk.ACL, error) {
+func (p *Prep) fixACL(path string, list []zk.ACL, o *Origin) ([]zk.ACL, error) {
 	left := 0
 	if p.opts.TxnBytesMax > 0 {
 		left = max(1, p.opts.TxnBytesMax-p.aclBytes)
 	}
-	fixed, err := p.opts.Auth.Fix(list, o.Identities, left)
+	fixed, err := p.opts.Auth.Fix(path, list, o.Identities, left)
 	p.aclBytes += auth.Bytes(fixed)
 	return fixed, err
 }

@@ -57,7 +57,7 @@ func (p *Prep) setACL(r *zk.Request, o *Origin) (zk.Txn, error) {
 	if err := zk.ValidatePath(r.Path); err != nil {
 		return zk.Txn{}, fmt.Errorf("%w: %w", zk.ErrBadArguments, err)
 	}
-	list, err := p.fixACL(r.ACL, o)
+	list, err := p.fixACL(r.Path, r.ACL, o)
 	if err != nil {
 		return zk.Txn{}, err
 	}

@@ -18,6 +18,7 @@ func (r *Replica) onDeliver(e *zab.Effect) {
 	invariant.Check(p.header.Zxid > r.tree.LastZxid(), "replica: delivery out of order (replica-R2)")
 	invariant.Check(p.header.Zxid <= r.peer.Delivered(), "replica: applied before it is committed (replica-R1)")
 	r.tree.Apply(&p.header, &p.txn, &r.applied)
+	r.noteMap(&p.txn)
 	r.counts.Delivered++
 	r.measure(&p, own)
 	r.compare(&p)

@@ -80,13 +80,14 @@ type Effects struct {
 	Ensembles Ensembles    // what has changed about the configuration
 	OverQuota []string     // paths whose quota was exceeded, to be told to the operator
 	Left      []zab.Reason // roles that ended in this step, for the log
+	Remapped  bool         // Reader.Domains was read again
 	Diverged  []zk.Zxid    // transactions whose digest is not that of the tree, to be told to the operator
 }
 
 // reset starts a new step. Payloads are given away with the records: the disk
 // writes them while the next step goes on.
 func (e *Effects) reset() {
-	e.Disk, e.Ensembles = nil, Ensembles{}
+	e.Disk, e.Ensembles, e.Remapped = nil, Ensembles{}, false
 	clear(e.Links)
 	clear(e.Votes)
 	e.Links, e.Votes = e.Links[:0], e.Votes[:0]

@@ -17,6 +17,7 @@ const (
 	EventConnect      EventKind = iota // a handshake: Conn, Connect, Identities
 	EventRequest                       // a request: Conn, Request, Body, Identities, Code if it cannot be decoded; Own: see Clients.Reached
 	EventAuth                          // an auth packet was accepted, or a token of SASL: Conn, Request (its Data is the answer to a token), Identities (all of them now)
+	EventIdentities                    // a certificate proves something else now: Conn, Identities (all of them now)
 	EventTouch                         // a heartbeat: Conn
 	EventDisconnect                    // the connection is gone: Conn
 	EventTick                          // time has passed

@@ -281,6 +281,9 @@ func (r *Replica) lockTree() {
 func (r *Replica) unlockTree() {
 	if r.locked {
 		r.locked = false
+		if r.remap {
+			r.readMap()
+		}
 		r.tree.Unlock()
 		r.leading.applied(r.tree.LastZxid())
 	}

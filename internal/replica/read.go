@@ -17,6 +17,7 @@ type Reader struct {
 	Tree    *tree.Tree
 	Watches *watch.Table
 	Auth    *auth.Rules
+	Domains *Domains // nil without auth.Groups; the lock of the tree guards it
 }
 
 // Caller says for whom a read is done.

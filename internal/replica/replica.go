@@ -134,6 +134,7 @@ type Replica struct {
 	orders      []zab.Event // for the peer, at the end of the step
 	spare       []zab.Event
 	locked      bool // the tree, against readers
+	remap       bool // the map of domains is to be read again before they are let in
 	applied     tree.Applied
 	tell        []session.ConnID
 
@@ -284,6 +285,7 @@ var handlers = [eventKinds]func(*Replica, *Event){
 	EventConnect:      (*Replica).onConnect,
 	EventRequest:      (*Replica).onRequest,
 	EventAuth:         (*Replica).onAuth,
+	EventIdentities:   (*Replica).onIdentities,
 	EventTouch:        (*Replica).onTouch,
 	EventDisconnect:   (*Replica).onDisconnect,
 	EventTick:         (*Replica).onTick,

@@ -104,6 +104,11 @@ func isTTL(owner zk.SessionID) bool { return zk.KindOfOwner(int64(owner), true) 
 // adopt makes a state the replica's own, between two roles.
 func (r *Replica) adopt(s *State) {
 	r.tree.Become(s.tree)
+	if r.opts.Auth.Groups.On {
+		r.tree.Lock()
+		r.readMap()
+		r.tree.Unlock()
+	}
 	r.trust.replaced()
 	r.sessions.Clear()
 	for id, timeoutMs := range s.sessions {

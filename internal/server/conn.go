@@ -32,11 +32,13 @@ type conn struct {
 
 	identities    []zk.Identity // owned by the goroutine; replaced, never changed
 	identityBytes int64         // of what the client has proved; of the goroutine
-	admitted      bool          // it has proved what the server asks for; of the goroutine
-	sasl          sasl.Server   // the exchange that the client has begun; of the goroutine
-	elsewhere     bool          // the client wants another ensemble; of the goroutine
-	paces         ownPaces      // of the goroutine
-	charged       atomic.Int64  // bytes of identities with the requests in flight
+	client        string        // the id of its certificate, where that has identities by a map of domains
+	mapped        *replica.Domains
+	admitted      bool         // it has proved what the server asks for; of the goroutine
+	sasl          sasl.Server  // the exchange that the client has begun; of the goroutine
+	elsewhere     bool         // the client wants another ensemble; of the goroutine
+	paces         ownPaces     // of the goroutine
+	charged       atomic.Int64 // bytes of identities with the requests in flight
 
 	sessionID atomic.Int64
 	timeoutMs atomic.Int32
@@ -144,9 +146,13 @@ func (c *conn) prove() bool {
 		c.server.refusedHandshake(c.remote, err)
 		return false
 	}
-	if name == "" {
+	switch {
+	case name == "":
 		c.noteUncertified()
-	} else {
+	case s.cfg.Auth.Groups.On:
+		c.client = name
+		return c.regroup()
+	default:
 		c.identities = append(c.identities, c.server.reader.Auth.Certified(name)...)
 		c.identityBytes = int64(identityBytes(c.identities))
 		c.admitted = c.server.cfg.Auth.Admits(c.identities)

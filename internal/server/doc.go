@@ -14,6 +14,7 @@
 //	clientports.go  where clients connect
 //	conns.go        accepts connections, within their limits
 //	conn.go         one connection: handshake, then requests until its end
+//	groups.go       what its certificate proves by the map of domains, as that changes
 //	input.go        the bytes of a connection, without a buffer for idle ones
 //	socket_unix.go  reads and writes a socket without waiting
 //	socket_other.go where that cannot be done

@@ -16,7 +16,7 @@ import (
 func (c *conn) handle(w *scratch) bool {
 	start := c.server.cfg.Clock.Now()
 	h := handling{conn: c, w: w, nowMs: start.Millis(), cameMs: start.Millis()}
-	ok := h.all()
+	ok := c.follow() && h.all()
 	h.unlock()
 	c.server.relieve()
 	h.submit()

@@ -50,6 +50,9 @@ func (s *Server) runLoop() {
 		s.loopMs = now.MonoMs
 		effects := s.replica.Step(now, batch, out)
 		s.noteStep(effects)
+		if effects.Remapped {
+			s.warnMap()
+		}
 		s.reconfigure(&effects.Ensembles)
 		s.persist(effects.Disk)
 		s.tellPeers(effects)

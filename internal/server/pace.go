@@ -136,6 +136,19 @@ func (c *conn) holdToPace(identities []zk.Identity) {
 	}
 }
 
+// holdToPaces is holdToPace for a connection whose identities are others now.
+func (c *conn) holdToPaces(identities []zk.Identity) {
+	own, before := &c.paces, c.paces.shared
+	own.shared, own.all = nil, nil
+	if own.session.limit.on() {
+		own.all = append(own.all, &own.session)
+	}
+	c.holdToPace(identities)
+	for _, who := range before { // last: what others do not share must not begin again
+		c.server.paces.leave(who)
+	}
+}
+
 // leavePaces is for the end of the connection.
 func (c *conn) leavePaces() {
 	for _, who := range c.paces.shared {

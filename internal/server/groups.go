@@ -1,0 +1,62 @@
+package server
+
+import (
+	"errors"
+
+	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/internal/replica"
+)
+
+// warnMap logs what of the map of domains does not count. The loop calls it.
+func (s *Server) warnMap() {
+	d := s.reader.Domains
+	if d == nil {
+		return
+	}
+	for _, path := range d.Open {
+		s.cfg.Logger.Error("a part of the map of domains does not count: everybody may change it; set its ACL", "path", path)
+	}
+}
+
+// domains returns the map of now.
+func (s *Server) domains() *replica.Domains {
+	s.reader.Tree.RLock()
+	defer s.reader.Tree.RUnlock()
+	return s.reader.Domains
+}
+
+// regroup gives a connection the identities that its certificate has by the map of now; false
+// if it must end.
+func (c *conn) regroup() bool {
+	s := c.server
+	now := s.domains()
+	proved, err := s.cfg.Auth.Grouped(c.client, now.Of[c.client])
+	all := auth.Regrouped(c.identities, proved)
+	bytes := identityBytes(all)
+	if err == nil && (len(all) > identitiesMax || bytes > identityBytesMax) {
+		err = errManyDomains
+	}
+	if err != nil {
+		s.refusedHandshake(c.remote, err)
+		return false
+	}
+	c.identities, c.identityBytes, c.mapped = all, int64(bytes), now
+	c.admitted = s.cfg.Auth.Admits(all)
+	return true
+}
+
+var errManyDomains = errors.New("the client is in more domains than a connection has identities")
+
+// follow does so for a connection that is in use, and tells the loop, which has all that the
+// connection has asked for before.
+func (c *conn) follow() bool {
+	if c.client == "" || c.server.domains() == c.mapped {
+		return true
+	}
+	if !c.regroup() {
+		return false
+	}
+	c.holdToPaces(c.identities)
+	c.server.inbox.put(replica.Event{Kind: replica.EventIdentities, Conn: c.id, Identities: c.identities})
+	return true
+}

@@ -1,0 +1,35 @@
+package server
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// TestOtherIdentitiesAreHeldToTheirPace: what a connection has no more holds it to nothing, and
+// what others have asked for as one of them is not forgotten.
+func TestOtherIdentitiesAreHeldToTheirPace(t *testing.T) {
+	s := &Server{}
+	s.cfg.Throttle.Rates = RateLimits{Session: RateLimit{Requests: 5}, Identity: RateLimit{Requests: 10}}
+	shop, bank := zk.Identity{Scheme: "x509", ID: "shop"}, zk.Identity{Scheme: "x509", ID: "bank"}
+	c := &conn{server: s}
+	c.holdToPace([]zk.Identity{{Scheme: "ip", ID: "10.0.0.1"}, shop})
+	of := s.paces.all[shop]
+	of.spend(0, 100)
+	c.holdToPaces([]zk.Identity{bank, shop})
+	if s.paces.all[shop] != of || of.conns != 1 || s.paces.all[bank].conns != 1 || !slices.Equal(c.paces.shared, []zk.Identity{bank, shop}) {
+		t.Errorf("%+v, %+v", s.paces.all, c.paces.shared)
+	}
+	if !slices.Equal(c.paces.all, []*pace{&c.paces.session, &s.paces.all[bank].pace, &of.pace}) {
+		t.Errorf("held to %v", c.paces.all)
+	}
+	c.holdToPaces([]zk.Identity{bank})
+	if s.paces.all[shop] != nil || len(c.paces.all) != 2 {
+		t.Errorf("%+v, %+v", s.paces.all, c.paces.all)
+	}
+	c.leavePaces()
+	if len(s.paces.all) > 0 {
+		t.Errorf("%+v", s.paces.all)
+	}
+}
