@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/certtest"
+	"github.com/conclave-project/conclave/internal/inprocess"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
@@ -239,4 +241,54 @@ func TestMapIsReadAtTheStart(t *testing.T) {
 		must(t, err)
 	})
 	run(func(d *domain) { d.reads("alice", d.as("alice"), "/a", true) })
+}
+
+// TestDomainsOfAnEnsemble: each server reads the map of its own tree, and the leader takes the
+// identities of a follower's client.
+func TestDomainsOfAnEnsemble(t *testing.T) {
+	ca := certtest.New("ca")
+	source := open(t, settings(t, t.TempDir(), ca.Issue("server", "localhost"), ca))
+	base := server.Default()
+	base.TickTime, base.PreallocBytes = 500*time.Millisecond, 64<<10
+	base.SecureAddr, base.Auth.X509 = "127.0.0.1:0", true
+	base.Auth.Groups = auth.Groups{On: true, OwnACL: true, Supers: []string{rootID}}
+	base.SecureClients = func(l net.Listener, secure bool) net.Listener {
+		if secure {
+			return source.Listener(l, false)
+		}
+		return l
+	}
+	e, err := inprocess.Start(inprocess.Options{Servers: 3, Base: base})
+	must(t, err)
+	t.Cleanup(e.Close)
+	must(t, e.Await(awaittest.Within(t), func() bool {
+		for id := 1; id <= 3; id++ {
+			if s := e.Server(id); s == nil || !s.Serves() {
+				return false
+			}
+		}
+		return e.Leader() != 0
+	}))
+	at := func(id int) *domain { return &domain{t, ca, e.Server(id).SecureAddr().String()} }
+	ctx := awaittest.Within(t)
+	at(1).mapped(at(1).as("root"), true, "shop", "alice", "shop", "bob")
+	for id := 1; id <= 3; id++ {
+		alice, bob, carol := at(id).as("alice"), at(id%3+1).as("bob"), at(id%3+1).as("carol")
+		for _, c := range []*zkclient.Client{alice, bob, carol} {
+			must(t, c.Sync(ctx, "/"))
+		}
+		path := fmt.Sprintf("/of-%d", id)
+		_, _, err := alice.Create(ctx, path, nil, zkclient.CreateOptions{})
+		must(t, err)
+		if got := list(t, alice, path); !slices.Equal(got, owner("shop")) {
+			t.Errorf("%s has %v", path, got)
+		}
+		must(t, bob.Sync(ctx, "/"))
+		must(t, carol.Sync(ctx, "/"))
+		at(id).reads("bob", bob, path, true)
+		at(id).reads("carol", carol, path, false)
+		if _, err := carol.Set(ctx, path, nil, -1); !errors.Is(err, zk.ErrNoAuth) {
+			t.Errorf("carol writes %s: %v", path, err)
+		}
+	}
 }
