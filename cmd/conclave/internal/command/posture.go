@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
+	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/server"
 )
 
@@ -83,6 +84,15 @@ func identities(cfg *server.Config) string {
 		}
 	}
 	text := strings.Join(schemes, ", ")
+	if groups := &cfg.Auth.Groups; groups.On && cfg.Auth.Knows("x509") {
+		text += "; x509 by the domains of " + auth.MapPath
+		switch {
+		case groups.Dedicated != "" && groups.Lenient:
+			text += ": a certificate that is not of the domain " + groups.Dedicated + " proves nothing"
+		case groups.Dedicated != "":
+			text += ": a client whose certificate is not of the domain " + groups.Dedicated + " is disconnected"
+		}
+	}
 	if cfg.Auth.SASL && cfg.SASL == nil {
 		text += "; but no client can prove itself by sasl"
 	}
@@ -116,7 +126,16 @@ func superUsers(cfg *server.Config) string {
 	if user, _, has := strings.Cut(cfg.Auth.SuperDigest, ":"); has && cfg.Auth.Knows("digest") {
 		all = append(all, "digest "+user)
 	}
-	if cfg.Auth.X509Super != "" && cfg.Auth.Knows("x509") {
+	switch groups := &cfg.Auth.Groups; {
+	case !cfg.Auth.Knows("x509"):
+	case groups.On:
+		for _, id := range groups.Supers {
+			all = append(all, "x509 "+id)
+		}
+		for _, domain := range groups.CrossDomains {
+			all = append(all, "x509 of the domain "+domain)
+		}
+	case cfg.Auth.X509Super != "":
 		all = append(all, "x509 "+cfg.Auth.X509Super)
 	}
 	if cfg.SASL != nil {

@@ -29,6 +29,7 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 	const ensemble = "initLimit=5\nsyncLimit=5\nserver.1=a:2888:3888;2181\nserver.2=b:2889:3889;2181\nserver.3=c:2890:3890;2181\n"
 	const prometheus = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n"
 	const trust, scraped = "ssl.quorum.trustStore.location=/t.pem\n", "metricsProvider.httpsPort=7443\nmetricsProvider.ssl.trustStore.location=/t.pem\n"
+	const groups = "org.apache.zookeeper.server.auth.znode.groupacl.X509ZNodeGroupAclProvider"
 	proofs := func(must bool) func(*server.Config) {
 		return func(c *server.Config) { c.PeerProofs = &peernet.Proofs{Must: must} }
 	}
@@ -97,6 +98,20 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 				"servers    another server is who says so; SASL proves it for those who use it"}},
 		"ensemble with SASL": {lines: ensemble, change: proofs(true), want: []string{
 			"servers    b:2889: in clear text\nservers    b:3889: in clear text\nservers    another server is who proves by SASL to be one of them"}},
+		"groups": {lines: "secureClientPort=2281\nauthProvider.x509=" + groups + "\nX509ZNodeGroupAclProvider.superUserId=CN=root\n" +
+			"X509ZNodeGroupAclProvider.crossDomainAccessDomainName=ops\nX509AuthenticationProvider.superUser=CN=x", want: []string{
+			"clients    :2181: in clear text\nclients    :2281: TLS, a certificate is required",
+			"identities world, ip, digest, x509; x509 by the domains of /zookeeper/uri-domain-map", "super user x509 CN=root; x509 of the domain ops",
+		}},
+		"one domain": {lines: "secureClientPort=2281\nauthProvider.x509=" + groups + "\nX509ZNodeGroupAclProvider.dedicatedDomain=shop", want: []string{
+			"clients    :2181: in clear text\nclients    :2281: TLS, a certificate is required",
+			"identities world, ip, digest, x509; x509 by the domains of /zookeeper/uri-domain-map: a client whose certificate is not of the domain shop is disconnected",
+		}},
+		"one domain, not enforced": {lines: "secureClientPort=2281\nauthProvider.x509=" + groups + "\nX509ZNodeGroupAclProvider.dedicatedDomain=shop\n" +
+			"X509ZNodeGroupAclProvider.enforceDedicatedDomain=false", want: []string{
+			"clients    :2181: in clear text\nclients    :2281: TLS, a certificate is required",
+			"identities world, ip, digest, x509; x509 by the domains of /zookeeper/uri-domain-map: a certificate that is not of the domain shop proves nothing",
+		}},
 		"operators in clear text": {lines: "admin.enableServer=true\n" + prometheus, want: []string{
 			"admin      127.0.0.1:8080: in clear text for everybody who reaches it", "metrics    0.0.0.0:7000: in clear text for everybody who reaches it"}},
 		"operators on ports for both": {lines: "admin.enableServer=true\nadmin.portUnification=true\nadmin.needClientAuth=true\nadmin.serverAddress=::\n" + trust +

@@ -8,8 +8,8 @@
 // file, line, key and the nearest known key. Files writes an ensemble that has
 // changed back to where it was read. What always holds:
 //
-//	zoocfg-C1  A name that Apache knows has a row in the table (keys.go, operators.go, tls.go,
-//	           environment.go), of which docs/configuration.md is made. It has
+//	zoocfg-C1  A name that Apache knows has a row in the table (keys.go, groups.go,
+//	           operators.go, tls.go, environment.go), of which docs/configuration.md is made. It has
 //	           an effect, or it has no meaning because of how this server is
 //	           built, which is noted, or it asks for something that this version
 //	           does not serve, which is an error.

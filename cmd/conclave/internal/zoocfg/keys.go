@@ -120,7 +120,7 @@ type part struct {
 func (r *reader) parts() []part {
 	return []part{
 		{"places", r.placeKeys()}, {"clients", r.clientKeys()}, {"limits", r.limitKeys()}, {"auth", r.authKeys()},
-		{"storage", r.storageKeys()}, {"ensemble", r.ensembleKeys()}, {"tls", r.tlsKeys()}, {"sasl", r.saslKeys()},
+		{"storage", r.storageKeys()}, {"ensemble", r.ensembleKeys()}, {"tls", r.tlsKeys()}, {"groups", r.groupKeys()}, {"sasl", r.saslKeys()},
 		{"admin", r.adminKeys()}, {"tuning", r.tuningKeys()}, {"others", r.otherKeys()},
 	}
 }
@@ -463,7 +463,8 @@ const builtInProviders = "org.apache.zookeeper.server.auth.DigestAuthenticationP
 	"|org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider" +
 	"|org.apache.zookeeper.server.auth.IPAuthenticationProvider" +
 	"|org.apache.zookeeper.server.auth.SASLAuthenticationProvider" +
-	"|org.apache.zookeeper.server.auth.X509AuthenticationProvider"
+	"|org.apache.zookeeper.server.auth.X509AuthenticationProvider" +
+	"|" + groupProvider
 
 func (r *reader) fourLetterWords(v string) error {
 	r.out.Server.FourLetterWords = nil

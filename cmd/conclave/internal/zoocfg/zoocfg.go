@@ -254,6 +254,7 @@ func (r *reader) finish() {
 	r.tls()
 	r.sasl()
 	r.enforced()
+	r.groups()
 	r.unused()
 	r.limits()
 	r.metrics()
