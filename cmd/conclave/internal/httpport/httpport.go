@@ -22,7 +22,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,11 +40,7 @@ type Port struct {
 	tls      *TLS         // nil: plain HTTP
 	plain    atomic.Int64 // connections without TLS on a port for both
 	closing  atomic.Bool
-	failures struct {
-		sync.Mutex
-		count int
-		told  time.Time // zero: never
-	}
+	failures lobby.Failures
 }
 
 // Bounds of each request. Handlers bound the time that they work.

@@ -104,19 +104,15 @@ func (p *Port) shaken(c *secure.Conn) {
 
 var errSlow = errors.New("no handshake within the time for one")
 
-// failedEvery is how often handshakes that fail are logged.
-const failedEvery = time.Minute
-
 // failed logs a handshake that has failed, once a minute.
 func (p *Port) failed(c *secure.Conn, err error) {
-	p.failures.Lock()
-	defer p.failures.Unlock()
-	p.failures.count++
-	if now := time.Now(); p.failures.told.IsZero() || now.Sub(p.failures.told) >= failedEvery {
-		p.failures.told = now
-		p.logger.Warn("a handshake has failed", "for", p.what, "client", c.RemoteAddr(), "error", err, "failed", p.failures.count)
+	if count, tell := p.failures.Note(time.Since(began).Milliseconds()); tell {
+		p.logger.Warn("a handshake has failed", "for", p.what, "client", c.RemoteAddr(), "error", err, "failed", count)
 	}
 }
+
+// began is when the process began, as far as this package is concerned.
+var began = time.Now()
 
 const (
 	plainAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
