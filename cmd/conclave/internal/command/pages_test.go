@@ -186,10 +186,11 @@ var asks = regexp.MustCompile(`^conclave (leader|status|history|elections)\b`)
 // local is a text with ports on which nobody listens.
 func (s *shell) local(text string) string {
 	text = strings.ReplaceAll(text, "conclave dev &", fmt.Sprintf("conclave dev --port %d &", s.port))
+	var ports []string
 	for i := range 3 {
-		text = strings.ReplaceAll(text, fmt.Sprintf("127.0.0.1:%d", 2181+i), fmt.Sprintf("127.0.0.1:%d", s.port+i))
+		ports = append(ports, fmt.Sprintf("127.0.0.1:%d", 2181+i), fmt.Sprintf("127.0.0.1:%d", s.port+i))
 	}
-	return text
+	return strings.NewReplacer(ports...).Replace(text) // all at once: 21820 begins as 2182 does
 }
 
 func (s *shell) do(number int, command string, want []string) {
