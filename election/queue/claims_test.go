@@ -169,7 +169,7 @@ func TestWaiterWhoseEntryIsRemovedGoesToTheEnd(t *testing.T) {
 // TestWaiterKeepsItsLeaseAndItsPlace (queue-Q1).
 func TestWaiterKeepsItsLeaseAndItsPlace(t *testing.T) {
 	f := inQueue(t, 0)
-	one := newClaim(1, 50*time.Millisecond)
+	one := newClaim(1, 2*time.Second)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := f.backend.Acquire(t.Context(), one)
