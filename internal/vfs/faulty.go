@@ -100,6 +100,11 @@ func (f *Faulty) OpenReadWrite(name string) (File, error) {
 // Create implements FS.
 func (f *Faulty) Create(name string) (File, error) { return f.file(KindCreate, name, f.Disk.Create) }
 
+// OpenAppend implements FS. It is told as a create: it may make the file.
+func (f *Faulty) OpenAppend(name string) (File, error) {
+	return f.file(KindCreate, name, f.Disk.OpenAppend)
+}
+
 // Rename implements FS.
 func (f *Faulty) Rename(source, target string) error {
 	if err := f.ask(Op{Kind: KindRename, Name: source, Target: target}); err != nil {

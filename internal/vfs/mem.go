@@ -201,6 +201,25 @@ func (m *Mem) Create(name string) (File, error) {
 	return &memFile{disk: m, node: node, name: name, writable: true}, nil
 }
 
+// OpenAppend implements FS.
+func (m *Mem) OpenAppend(name string) (File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	dir, base, err := m.parent("open", name)
+	if err != nil {
+		return nil, err
+	}
+	node := dir.entries[base]
+	switch {
+	case node == nil:
+		node = newMemFile()
+		dir.change(dirChange{target: base, node: node})
+	case node.entries != nil:
+		return nil, pathError("open", name, errors.New("is a directory"))
+	}
+	return &memFile{disk: m, node: node, name: name, writable: true, appends: true}, nil
+}
+
 // Rename implements FS.
 func (m *Mem) Rename(source, target string) error {
 	m.mu.Lock()

@@ -19,6 +19,7 @@ type memFile struct {
 	name     string
 	offset   int64
 	writable bool
+	appends  bool // every Write goes to the end
 	closed   bool
 }
 
@@ -66,6 +67,9 @@ func (f *memFile) Write(p []byte) (int, error) {
 	defer f.disk.mu.Unlock()
 	if err != nil {
 		return 0, err
+	}
+	if f.appends {
+		f.offset = f.node.size
 	}
 	n, err := f.put(p, f.offset)
 	f.offset += int64(n)

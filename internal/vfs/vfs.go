@@ -72,6 +72,9 @@ type FS interface {
 	OpenReadWrite(name string) (File, error)
 	// Create makes an empty file, or empties an existing one, for reading and writing.
 	Create(name string) (File, error)
+	// OpenAppend opens a file for reading and writing, and makes it if there is none.
+	// Every Write goes to the end of the file, also when others write there too.
+	OpenAppend(name string) (File, error)
 	// Rename gives a file another name in the same directory, in one step; a
 	// file that had that name is gone.
 	Rename(source, target string) error

@@ -40,6 +40,11 @@ func (FS) Create(name string) (vfs.File, error) {
 	return open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 }
 
+// OpenAppend implements vfs.FS.
+func (FS) OpenAppend(name string) (vfs.File, error) {
+	return open(name, os.O_RDWR|os.O_CREATE|os.O_APPEND)
+}
+
 func open(name string, flag int) (vfs.File, error) {
 	f, err := os.OpenFile(name, flag, fileMode)
 	if err != nil {

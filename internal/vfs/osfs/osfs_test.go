@@ -77,3 +77,37 @@ func TestFillWritesZerosWhereSpaceCannotBeReserved(t *testing.T) {
 		t.Errorf("size %d %v", size, err)
 	}
 }
+
+// Of two that append to a file neither writes over what the other wrote, as on the disk in
+// memory.
+func TestAppendedBytesGoToTheEnd(t *testing.T) {
+	for _, disk := range []vfs.FS{New(), vfs.NewMem(), &vfs.Faulty{Disk: vfs.NewMem()}} {
+		dir := filepath.Join(t.TempDir(), "of files")
+		must(t, disk.MkdirAll(dir))
+		name := filepath.Join(dir, "audit")
+		for _, text := range []string{"a", "b"} {
+			f, err := disk.OpenAppend(name)
+			must(t, err)
+			other, err := disk.OpenAppend(name)
+			must(t, err)
+			for _, f := range []vfs.File{f, other, f} {
+				_, err := f.Write([]byte(text))
+				must(t, err)
+			}
+			last := make([]byte, 1)
+			if _, err := f.ReadAt(last, 0); err != nil || string(last) != "a" {
+				t.Errorf("%T: read %q, %v", disk, last, err)
+			}
+			must(t, f.Close())
+			must(t, other.Close())
+		}
+		content, err := vfs.ReadFile(disk, name, 100)
+		must(t, err)
+		if string(content) != "aaabbb" {
+			t.Errorf("%T: %q", disk, content)
+		}
+		if _, err := disk.OpenAppend(dir); err == nil {
+			t.Errorf("%T: a directory was opened for appending", disk)
+		}
+	}
+}
