@@ -1,0 +1,67 @@
+package audit
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+const hexDigits = "0123456789abcdef"
+
+// escape appends a value that somebody else has chosen (audit-A1): a tab, an end of line, a
+// backslash, the separator if it is not 0, and whatever cannot be seen or turns the text
+// around, are written as \t, \n, \r, \\, \, and \xNN or \uNNNN or \UNNNNNNNN.
+func escape(b []byte, value string, separator byte) []byte {
+	plain := 0 // from here on nothing has been appended yet
+	for i := 0; i < len(value); {
+		r, size := rune(value[i]), 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRuneInString(value[i:])
+		}
+		if !special(r, size, separator) {
+			i += size
+			continue
+		}
+		b = append(b, value[plain:i]...)
+		b = appendEscaped(b, r, value[i], size, separator)
+		i += size
+		plain = i
+	}
+	return append(b, value[plain:]...)
+}
+
+// special reports whether a character is not written as it is. One byte that is no
+// character decodes as the replacement character.
+func special(r rune, size int, separator byte) bool {
+	switch {
+	case r == '\\', separator != 0 && r == rune(separator):
+		return true
+	case r < utf8.RuneSelf:
+		return r < ' ' || r == 0x7f
+	}
+	return r == utf8.RuneError && size == 1 || !unicode.IsGraphic(r)
+}
+
+func appendEscaped(b []byte, r rune, first byte, size int, separator byte) []byte {
+	b = append(b, '\\')
+	switch {
+	case r == '\t':
+		return append(b, 't')
+	case r == '\n':
+		return append(b, 'n')
+	case r == '\r':
+		return append(b, 'r')
+	case r == '\\', separator != 0 && r == rune(separator):
+		return append(b, first)
+	case size == 1:
+		return append(b, 'x', hexDigits[first>>4], hexDigits[first&15])
+	}
+	letter, digits := byte('u'), 4
+	if r > 0xffff {
+		letter, digits = 'U', 8
+	}
+	b = append(b, letter)
+	for digits--; digits >= 0; digits-- {
+		b = append(b, hexDigits[r>>(4*digits)&15])
+	}
+	return b
+}

@@ -1,0 +1,214 @@
+package audit
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Operation is what an event is about, by Apache's name for it.
+type Operation string
+
+// The operations, as AuditConstants of Apache has them.
+const (
+	ServerStart       Operation = "serverStart"
+	ServerStop        Operation = "serverStop"
+	Create            Operation = "create"
+	Delete            Operation = "delete"
+	SetData           Operation = "setData"
+	SetACL            Operation = "setAcl"
+	Multi             Operation = "multiOperation"
+	Reconfig          Operation = "reconfig"
+	EphemeralDeletion Operation = "ephemeralZNodeDeletionOnSessionCloseOrExpire"
+)
+
+// Result is how an operation ended.
+type Result string
+
+// The results, as AuditEvent.Result of Apache has them.
+const (
+	Success Result = "success"
+	Failure Result = "failure"
+	Invoked Result = "invoked"
+)
+
+// NoMode is the mode of an event that creates nothing.
+const NoMode zk.CreateMode = -1
+
+// Event is a line of the log before it is text. What is empty has no field.
+type Event struct {
+	Session   zk.SessionID
+	Client    []zk.Identity // what the client has proved, its address among it; nil: the server itself did it
+	Operation Operation
+	Path      string
+	Mode      zk.CreateMode // NoMode for none
+	ACL       []zk.ACL
+	Result    Result
+}
+
+// modes are the names of the modes, in the order of their numbers.
+var modes = [...]string{
+	"persistent", "ephemeral", "persistent_sequential", "ephemeral_sequential", "container",
+	"persistent_with_ttl", "persistent_sequential_with_ttl",
+}
+
+// stampLayout is %d{ISO8601} of logback.
+const stampLayout = "2006-01-02 15:04:05,000"
+
+// The rest of the prefix, as the pattern "%d{ISO8601} %p %c{2}: %m%n" of Apache's
+// logback.xml makes it: failures are of the level ERROR.
+const (
+	prefixDone   = " INFO o.a.z.a.Slf4jAuditLogger: "
+	prefixFailed = " ERROR o.a.z.a.Slf4jAuditLogger: "
+)
+
+// appendStamp appends the moment that begins a line.
+func appendStamp(b []byte, at time.Time) []byte { return at.AppendFormat(b, stampLayout) }
+
+// appendLine appends what follows the moment. The server's own user is system.
+func appendLine(b []byte, e *Event, system string) []byte {
+	if e.Result == Failure {
+		b = append(b, prefixFailed...)
+	} else {
+		b = append(b, prefixDone...)
+	}
+	if e.Session != 0 {
+		b = append(b, "session=0x"...)
+		b = append(strconv.AppendUint(b, uint64(e.Session), 16), '\t')
+	}
+	if e.Client == nil {
+		b = append(escape(append(b, "user="...), system, 0), '\t')
+	} else {
+		b = appendUsers(b, e.Client)
+		b = appendAddress(b, e.Client)
+	}
+	b = append(b, "operation="...)
+	b = append(b, e.Operation...)
+	if e.Path != "" {
+		b = escape(append(b, "\tznode="...), e.Path, 0)
+	}
+	if e.Mode.Valid() {
+		b = append(b, "\tznode_type="...)
+		b = append(b, modes[e.Mode]...)
+	}
+	if len(e.ACL) > 0 {
+		b = appendACL(append(b, "\tacl="...), e.ACL)
+	}
+	b = append(b, "\tresult="...)
+	b = append(b, e.Result...)
+	return append(b, '\n')
+}
+
+// appendUsers appends the names that a client has, with commas between. There may be none.
+func appendUsers(b []byte, client []zk.Identity) []byte {
+	begin := len(b)
+	for i := range client {
+		name := userOf(&client[i])
+		if blank(name) {
+			continue
+		}
+		if len(b) == begin {
+			b = append(b, "user="...)
+		} else {
+			b = append(b, ',')
+		}
+		if client[i].Scheme == "ip" {
+			b = appendIP(b, name)
+		} else {
+			b = escape(b, name, separator(client[i].Scheme))
+		}
+	}
+	if len(b) > begin {
+		b = append(b, '\t')
+	}
+	return b
+}
+
+// userOf is the name of an identity, as its provider has it in Apache: the rights of the
+// super user are no name.
+func userOf(id *zk.Identity) string {
+	switch id.Scheme {
+	case "super":
+		return ""
+	case "digest":
+		name, _, _ := strings.Cut(id.ID, ":")
+		return name
+	}
+	return id.ID
+}
+
+// blank reports whether Java's trim leaves nothing of a name.
+func blank(name string) bool {
+	for i := range len(name) {
+		if name[i] > ' ' {
+			return false
+		}
+	}
+	return true
+}
+
+// separator is what ends a name in a list of them: an authority stands for that of a
+// certificate, which has commas of its own.
+func separator(scheme string) byte {
+	if scheme == "x509" {
+		return 0
+	}
+	return ','
+}
+
+func appendAddress(b []byte, client []zk.Identity) []byte {
+	for i := range client {
+		if client[i].Scheme == "ip" {
+			return append(appendIP(append(b, "ip="...), client[i].ID), '\t')
+		}
+	}
+	return b
+}
+
+// appendIP appends an address as Java's getHostAddress writes it: IPv6 has all its groups.
+func appendIP(b []byte, text string) []byte {
+	address, err := netip.ParseAddr(text)
+	switch {
+	case err != nil:
+		return escape(b, text, ',')
+	case address.Unmap().Is4():
+		return address.Unmap().AppendTo(b)
+	}
+	bytes := address.As16()
+	for i := 0; i < len(bytes); i += 2 {
+		if i > 0 {
+			b = append(b, ':')
+		}
+		b = strconv.AppendUint(b, uint64(bytes[i])<<8|uint64(bytes[i+1]), 16)
+	}
+	if zone := address.Zone(); zone != "" {
+		b = escape(append(b, '%'), zone, ',')
+	}
+	return b
+}
+
+// permissions are the letters of a list, in the order in which Apache writes them.
+var permissions = []struct {
+	perm   zk.Perms
+	letter byte
+}{{zk.PermCreate, 'c'}, {zk.PermDelete, 'd'}, {zk.PermRead, 'r'}, {zk.PermWrite, 'w'}, {zk.PermAdmin, 'a'}}
+
+// appendACL appends an access control list, with commas between its entries.
+func appendACL(b []byte, list []zk.ACL) []byte {
+	for i := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(escape(b, list[i].Scheme, ','), ':')
+		b = append(escape(b, list[i].ID, separator(list[i].Scheme)), ':')
+		for _, p := range permissions {
+			if list[i].Perms&p.perm != 0 {
+				b = append(b, p.letter)
+			}
+		}
+	}
+	return b
+}

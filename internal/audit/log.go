@@ -1,0 +1,246 @@
+package audit
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/lobby"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// QueueBytesMax is how many bytes of lines may wait for the writer.
+const QueueBytesMax = 16 << 20
+
+// retryTime is between two attempts to write to a file that could not be written.
+const retryTime = time.Second
+
+// Options are what a log is opened with.
+type Options struct {
+	FS       vfs.FS
+	File     string
+	BytesMax int64  // of one file: the next one is begun before a line that would not fit
+	Kept     int    // files that are kept beside it, 1 at least
+	User     string // who the server itself is
+
+	QueueBytesMax int // 0 is QueueBytesMax
+
+	Clock  clock.Clock
+	Wall   func() time.Time
+	Logger *slog.Logger
+}
+
+// Log is an open audit log. Open makes one, Begin starts its writer, Close ends it. Add and
+// Report may be called by any goroutine.
+type Log struct {
+	opts  Options
+	ready chan struct{} // a token when there are lines
+	stop  chan struct{}
+	ended chan struct{} // nil: there is no writer yet
+	close sync.Once
+
+	mu struct {
+		sync.Mutex
+		pending []byte // lines that the writer has not taken
+		queued  int    // bytes of them, and of those that it has
+		closed  bool
+		stampMs int64 // of stamp
+		stamp   []byte
+	}
+
+	// Of the writer.
+	file    file
+	buffer  []byte // what it writes from
+	writing []byte // what is left of that
+	failing bool
+
+	written atomic.Int64
+	lost    lobby.Failures
+	failed  lobby.Failures // attempts to write
+}
+
+// Report is how many lines a log has had since it was opened.
+type Report struct {
+	Written int64
+	Lost    int64 // they are in no file
+}
+
+// Open opens the file for appending, and makes it if there is none.
+func Open(o Options) (*Log, error) {
+	if o.QueueBytesMax == 0 {
+		o.QueueBytesMax = QueueBytesMax
+	}
+	l := &Log{
+		opts: o, ready: make(chan struct{}, 1), stop: make(chan struct{}),
+		file: file{fs: o.FS, name: o.File, bytesMax: o.BytesMax, kept: max(1, o.Kept)},
+	}
+	if err := l.file.open(); err != nil {
+		return nil, l.cannot(err)
+	}
+	return l, nil
+}
+
+func (l *Log) cannot(err error) error {
+	return fmt.Errorf("the audit log %s cannot be written: %w", l.opts.File, err)
+}
+
+// Begin writes the first line, and waits for that. Then the log takes others. Call it once.
+func (l *Log) Begin(e *Event) error {
+	line := appendLine(appendStamp(nil, l.opts.Wall()), e, l.opts.User)
+	if _, _, err := l.file.write(line); err != nil {
+		return l.cannot(err)
+	}
+	l.written.Add(1)
+	l.ended = make(chan struct{})
+	go l.run()
+	return nil
+}
+
+// Add puts the line of an event into the queue (audit-A2).
+func (l *Log) Add(e *Event) {
+	at := l.opts.Wall()
+	l.mu.Lock()
+	q := &l.mu
+	if ms := at.UnixMilli(); ms != q.stampMs || q.stamp == nil {
+		q.stampMs, q.stamp = ms, appendStamp(q.stamp[:0], at)
+	}
+	before := len(q.pending)
+	q.pending = appendLine(append(q.pending, q.stamp...), e, l.opts.User)
+	bytes := len(q.pending) - before
+	if q.closed || q.queued+bytes > l.opts.QueueBytesMax {
+		q.pending = q.pending[:before]
+		l.mu.Unlock()
+		l.lose()
+		return
+	}
+	q.queued += bytes
+	l.mu.Unlock()
+	select {
+	case l.ready <- struct{}{}:
+	default:
+	}
+}
+
+// lose counts a line that is in no file.
+func (l *Log) lose() {
+	if count, tell := l.lost.Note(l.nowMs()); tell {
+		l.opts.Logger.Error("lines of the audit log are lost: the file cannot be written, or not fast enough",
+			"file", l.opts.File, "lost", count)
+	}
+}
+
+// Report returns the totals.
+func (l *Log) Report() Report { return Report{Written: l.written.Load(), Lost: l.lost.Count()} }
+
+// Close writes what the queue has, if that can be, and closes the file.
+func (l *Log) Close() {
+	l.close.Do(func() {
+		l.mu.Lock()
+		l.mu.closed = true
+		l.mu.Unlock()
+		close(l.stop)
+		if l.ended != nil {
+			<-l.ended
+		}
+		if err := l.file.close(); err != nil {
+			l.opts.Logger.Error("the end of the audit log may not be on the disk", "file", l.opts.File, "error", err)
+		}
+	})
+}
+
+// run is the writer.
+func (l *Log) run() {
+	defer close(l.ended)
+	for l.await() {
+		l.drain()
+	}
+	l.drain()
+	l.take()
+	for range bytes.Count(l.writing, []byte{'\n'}) {
+		l.lose()
+	}
+}
+
+// await waits until there are lines, or for the next attempt; false at the end.
+func (l *Log) await() bool {
+	if !l.failing {
+		select {
+		case <-l.ready:
+			return true
+		case <-l.stop:
+			return false
+		}
+	}
+	again := l.opts.Clock.Timer(l.opts.Clock.Now().Add(retryTime))
+	defer again.Stop()
+	select {
+	case <-again.C():
+		return true
+	case <-l.stop:
+		return false
+	}
+}
+
+// drain writes all there is, until the file takes no more.
+func (l *Log) drain() {
+	for len(l.writing) > 0 || l.take() {
+		n, lost, err := l.file.write(l.writing)
+		l.done(n, lost)
+		if err != nil {
+			l.fail(err)
+			return
+		}
+		if l.failing {
+			l.failing = false
+			l.opts.Logger.Info("the audit log is written again", "file", l.opts.File, "lost", l.lost.Count())
+		}
+	}
+}
+
+// done takes out of the queue what was written, or cannot be any more.
+func (l *Log) done(n, lost int) {
+	l.written.Add(int64(bytes.Count(l.writing[:n], []byte{'\n'}) - lost))
+	for range lost {
+		l.lose()
+	}
+	l.writing = l.writing[n:]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.queued -= n
+}
+
+// bufferKeep is the buffer that a quiet log keeps.
+const bufferKeep = 64 << 10
+
+// take takes the lines that wait after those that it has; false if there are none.
+func (l *Log) take() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.writing) > 0 {
+		l.buffer = append(l.writing, l.mu.pending...)
+		l.mu.pending = l.mu.pending[:0]
+	} else {
+		if cap(l.buffer) > bufferKeep {
+			l.buffer = nil
+		}
+		l.buffer, l.mu.pending = l.mu.pending, l.buffer[:0]
+	}
+	l.writing = l.buffer
+	return len(l.writing) > 0
+}
+
+// fail tells of a file that cannot be written. What waits is written later, as long as the
+// queue has space.
+func (l *Log) fail(err error) {
+	l.failing = true
+	if count, tell := l.failed.Note(l.nowMs()); tell {
+		l.opts.Logger.Error("the audit log cannot be written: lines wait, and those that find no space are lost",
+			"file", l.opts.File, "error", err, "attempts", count, "lost", l.lost.Count())
+	}
+}
+
+func (l *Log) nowMs() int64 { return l.opts.Clock.Now().Millis() }

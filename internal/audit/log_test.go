@@ -1,0 +1,423 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// told is what a log tells the operator.
+type told struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (w *told) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.text.Write(p)
+}
+
+func (w *told) count(text string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Count(w.text.String(), text)
+}
+
+// options are those of a log on a disk, whose clock is moved by the test.
+func options(disk vfs.FS, w *told) (Options, *clock.Manual) {
+	manual := clock.NewManual(clock.FromMillis(1000))
+	return Options{
+		FS: disk, File: "audit.log", BytesMax: 1 << 20, Kept: 3, User: "root", Clock: manual,
+		Wall: func() time.Time { return moment }, Logger: slog.New(slog.NewTextHandler(w, nil)),
+	}, manual
+}
+
+func begun(t *testing.T, o Options) *Log {
+	t.Helper()
+	l, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Begin(&Event{Operation: ServerStart, Mode: NoMode, Result: Success}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.Close)
+	return l
+}
+
+func deleted(n int) *Event {
+	return &Event{Session: 1, Client: []zk.Identity{ip("10.0.0.1")}, Operation: Delete, Path: fmt.Sprintf("/%04d", n), Mode: NoMode, Result: Success}
+}
+
+// read returns the lines of a file, none if there is none.
+func read(t *testing.T, disk vfs.FS, name string) []string {
+	t.Helper()
+	if there, err := vfs.Exists(disk, name); err != nil || !there {
+		return nil
+	}
+	content, err := vfs.ReadFile(disk, name, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.SplitAfter(strings.TrimSuffix(string(content), "\n"), "\n")
+}
+
+// scarce is a disk that takes the part of a write for which it has space, as a real one does.
+type scarce struct {
+	*vfs.Mem
+	left atomic.Int64
+}
+
+const plenty = 1 << 40
+
+func newScarce() *scarce {
+	s := &scarce{Mem: vfs.NewMem()}
+	s.left.Store(plenty)
+	return s
+}
+
+func (s *scarce) OpenAppend(name string) (vfs.File, error) {
+	f, err := s.Mem.OpenAppend(name)
+	return &scarceFile{f, s}, err
+}
+
+type scarceFile struct {
+	vfs.File
+	disk *scarce
+}
+
+func (f *scarceFile) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p[:min(int64(len(p)), f.disk.left.Load())])
+	f.disk.left.Add(-int64(n))
+	if err == nil && n < len(p) {
+		err = vfs.ErrNoSpace
+	}
+	return n, err
+}
+
+func TestEveryLineIsWrittenInItsOrder(t *testing.T) {
+	disk := vfs.NewMem()
+	o, _ := options(disk, &told{})
+	l := begun(t, o)
+	for n := range 1000 {
+		l.Add(deleted(n))
+	}
+	l.Close()
+	lines := read(t, disk, "audit.log")
+	if len(lines) != 1001 || !strings.Contains(lines[0], "serverStart") {
+		t.Fatal(len(lines), lines[0])
+	}
+	for n, line := range lines[1:] {
+		if !strings.Contains(line, fmt.Sprintf("\tznode=/%04d\t", n)) {
+			t.Fatalf("line %d is %q", n, line)
+		}
+	}
+	if r := l.Report(); r != (Report{Written: 1001}) {
+		t.Error(r)
+	}
+	l.Add(deleted(1)) // after the end: it is lost, and counted
+	if r := l.Report(); r.Lost != 1 {
+		t.Error(r)
+	}
+}
+
+// A log is added to, and a line that a crash has left without its end gets one (audit-A3).
+func TestLogGoesOnWhereItWas(t *testing.T) {
+	disk := vfs.NewMem()
+	f, err := disk.Create("audit.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Write([]byte("an old line\nhalf of")); err != nil {
+		t.Fatal(err)
+	}
+	o, _ := options(disk, &told{})
+	begun(t, o).Close()
+	if lines := read(t, disk, "audit.log"); len(lines) != 3 || lines[1] != "half of\n" || !strings.Contains(lines[2], "serverStart") {
+		t.Errorf("%q", lines)
+	}
+}
+
+func TestFullFileMakesWayAndTheOldestGoes(t *testing.T) {
+	disk := vfs.NewMem()
+	o, _ := options(disk, &told{})
+	line := int64(len(appendLine(appendStamp(nil, moment), deleted(0), "root")))
+	o.BytesMax, o.Kept = 10*line, 2
+	l := begun(t, o)
+	for n := range 35 {
+		l.Add(deleted(n))
+	}
+	l.Close()
+	var all []string
+	for _, name := range []string{"audit.log.2", "audit.log.1", "audit.log"} {
+		lines := read(t, disk, name)
+		if size := int64(len(strings.Join(lines, ""))); size > o.BytesMax || len(lines) == 0 {
+			t.Errorf("%s has %d bytes", name, size)
+		}
+		all = append(all, lines...)
+	}
+	for i, line := range all {
+		if n := 35 - len(all) + i; !strings.Contains(line, fmt.Sprintf("znode=/%04d\t", n)) {
+			t.Fatalf("line %d is %q", n, line)
+		}
+	}
+	if names, err := disk.List("."); err != nil || len(names) != 3 {
+		t.Error(names, err)
+	}
+	if r := l.Report(); r != (Report{Written: 36}) {
+		t.Error(r)
+	}
+}
+
+// A line that is longer than a file has one of its own.
+func TestLongLineIsWrittenWhole(t *testing.T) {
+	disk := vfs.NewMem()
+	o, _ := options(disk, &told{})
+	o.BytesMax = 200
+	l := begun(t, o)
+	long := deleted(1)
+	long.Path = "/" + strings.Repeat("x", 1000)
+	l.Add(long)
+	l.Add(deleted(2))
+	l.Close()
+	for name, want := range map[string]string{"audit.log.2": "serverStart", "audit.log.1": long.Path, "audit.log": "/0002"} {
+		if lines := read(t, disk, name); len(lines) != 1 || !strings.Contains(lines[0], want) {
+			t.Errorf("%s: %q", name, lines)
+		}
+	}
+}
+
+// A rotation that fails at any operation is done again, and no line and no file is lost.
+func TestRotationThatFailsIsDoneAgain(t *testing.T) {
+	var wrongAt, operations atomic.Int64
+	for at := int64(1); ; at++ {
+		disk := vfs.NewMem()
+		wrongAt.Store(at)
+		operations.Store(0)
+		faulty := &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
+			if op.Changes() && operations.Add(1) == wrongAt.Load() {
+				return errors.New("broken")
+			}
+			return nil
+		}}
+		o, manual := options(faulty, &told{})
+		o.BytesMax, o.Kept = 400, 20
+		l, err := Open(o)
+		if err == nil {
+			err = l.Begin(&Event{Operation: ServerStart, Mode: NoMode, Result: Success})
+		}
+		if err != nil {
+			continue // the start is refused
+		}
+		for n := range 12 {
+			l.Add(deleted(n))
+		}
+		awaittest.Until(t, "all lines written", func() bool {
+			if _, waits := manual.Next(); waits {
+				manual.Advance(retryTime)
+			}
+			return l.Report().Written == 13
+		})
+		past := operations.Load() < at
+		wrongAt.Store(0)
+		l.Close()
+		var all []string
+		for n := 20; n >= 0; n-- {
+			name := fmt.Sprintf("audit.log.%d", n)
+			if n == 0 {
+				name = "audit.log"
+			}
+			all = append(all, read(t, disk, name)...)
+		}
+		if len(all) != 13 || l.Report().Lost != 0 {
+			t.Fatalf("operation %d: %d lines, %+v", at, len(all), l.Report())
+		}
+		for n, line := range all[1:] {
+			if !strings.Contains(line, fmt.Sprintf("znode=/%04d\t", n)) {
+				t.Fatalf("operation %d: line %d is %q", at, n, line)
+			}
+		}
+		if past {
+			return
+		}
+	}
+}
+
+// While the disk is full lines wait, as long as there is space for them in the queue; those
+// beyond are lost and counted. The operator is told once a minute (audit-A2).
+func TestFullDiskLosesWhatTheQueueCannotHold(t *testing.T) {
+	disk, w := newScarce(), &told{}
+	o, manual := options(disk, w)
+	line := len(appendLine(appendStamp(nil, moment), deleted(0), "root"))
+	o.QueueBytesMax = 10 * line
+	l := begun(t, o)
+	disk.left.Store(int64(line) / 2) // half a line has space
+	l.Add(deleted(0))
+	awaittest.Until(t, "an attempt", func() bool { return w.count("cannot be written: lines wait") == 1 })
+	for n := 1; n < 100; n++ {
+		l.Add(deleted(n)) // half of the first is written: nine more and a half have space
+	}
+	if r := l.Report(); r.Written != 1 || r.Lost != 90 {
+		t.Fatal(r)
+	}
+	for range 30 { // half a minute of attempts
+		manual.Advance(retryTime)
+	}
+	if n := w.count("lines of the audit log are lost"); n != 1 {
+		t.Errorf("told %d times of what is lost", n)
+	}
+	manual.Advance(time.Minute)
+	l.Add(deleted(100))
+	if n := w.count("lines of the audit log are lost"); n != 2 {
+		t.Errorf("told %d times of what is lost", n)
+	}
+	disk.left.Store(plenty)
+	awaittest.Until(t, "all that waited written", func() bool { manual.Advance(retryTime); return l.Report().Written == 11 })
+	awaittest.Until(t, "the news of that", func() bool { return w.count("is written again") == 1 })
+	l.Add(deleted(200))
+	l.Close()
+	lines := read(t, disk, "audit.log")
+	if len(lines) != 12 || !strings.Contains(lines[1], "/0000") || !strings.Contains(lines[10], "/0009") || !strings.Contains(lines[11], "/0200") {
+		t.Errorf("%q", lines)
+	}
+	if r := l.Report(); r != (Report{Written: 12, Lost: 91}) {
+		t.Error(r)
+	}
+}
+
+// A disk that never answers holds up nobody who adds a line, and the queue keeps its bound.
+func TestAddWaitsForNoDisk(t *testing.T) {
+	held, free := make(chan struct{}), make(chan struct{})
+	var holds atomic.Bool
+	disk := &vfs.Faulty{Disk: vfs.NewMem(), Before: func(op vfs.Op) error {
+		if op.Kind == vfs.KindWrite && holds.CompareAndSwap(true, false) {
+			close(held)
+			<-free
+		}
+		return nil
+	}}
+	o, _ := options(disk, &told{})
+	line := len(appendLine(appendStamp(nil, moment), deleted(0), "root"))
+	o.QueueBytesMax = 100*line + 1
+	l := begun(t, o)
+	holds.Store(true)
+	l.Add(deleted(0))
+	<-held
+	for n := 1; n < 1000; n++ {
+		l.Add(deleted(n))
+	}
+	if r := l.Report(); r.Lost != 900 {
+		t.Error(r)
+	}
+	l.mu.Lock()
+	if l.mu.queued != 100*line || len(l.mu.pending) != 99*line {
+		t.Error(l.mu.queued, len(l.mu.pending))
+	}
+	l.mu.Unlock()
+	close(free)
+	l.Close()
+	if r := l.Report(); r != (Report{Written: 101, Lost: 900}) {
+		t.Error(r)
+	}
+}
+
+// What waits for a disk that is full to the end is lost, and counted.
+func TestLinesThatWaitAtTheEndAreCounted(t *testing.T) {
+	disk, w := vfs.NewMem(), &told{}
+	o, _ := options(disk, w)
+	l := begun(t, o)
+	disk.SetCapacity(0)
+	l.Add(deleted(0))
+	awaittest.Until(t, "an attempt", func() bool { return w.count("cannot be written") == 1 })
+	l.Add(deleted(1))
+	l.Close()
+	if r := l.Report(); r != (Report{Written: 1, Lost: 2}) {
+		t.Error(r)
+	}
+}
+
+// A file that somebody has moved away, or cut, is made again. The rest of a line whose
+// beginning is in the other file is lost: it could be taken for a line of its own.
+func TestFileThatWasMovedAwayIsMadeAgain(t *testing.T) {
+	disk, w := newScarce(), &told{}
+	o, manual := options(disk, w)
+	l := begun(t, o)
+	disk.left.Store(20)
+	l.Add(deleted(0))
+	awaittest.Until(t, "an attempt", func() bool { return w.count("cannot be written") == 1 })
+	if err := disk.Rename("audit.log", "moved"); err != nil {
+		t.Fatal(err)
+	}
+	disk.left.Store(plenty)
+	l.Add(deleted(1))
+	awaittest.Until(t, "the other line written", func() bool { manual.Advance(retryTime); return l.Report().Written == 2 })
+	l.Close()
+	if lines := read(t, disk, "audit.log"); len(lines) != 1 || !strings.Contains(lines[0], "/0001") || !strings.HasPrefix(lines[0], "2026") {
+		t.Errorf("%q", lines)
+	}
+	if r := l.Report(); r != (Report{Written: 2, Lost: 1}) {
+		t.Error(r)
+	}
+}
+
+func TestLogThatCannotBeWrittenIsRefused(t *testing.T) {
+	disk := vfs.NewMem()
+	o, _ := options(disk, &told{})
+	o.File = "missing/audit.log"
+	if _, err := Open(o); err == nil || !strings.HasPrefix(err.Error(), "the audit log missing/audit.log cannot be written: ") {
+		t.Error(err)
+	}
+	disk.SetCapacity(0)
+	o.File = "audit.log"
+	l, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.Begin(deleted(0)); !errors.Is(err, vfs.ErrNoSpace) {
+		t.Error(err)
+	}
+}
+
+func TestQuietLogAllocatesNothing(t *testing.T) {
+	o, _ := options(vfs.NewMem(), &told{})
+	o.QueueBytesMax = 1 // nothing has space
+	l := begun(t, o)
+	e := deleted(0)
+	l.Add(e)
+	if n := testing.AllocsPerRun(100, func() { l.Add(e) }); n != 0 {
+		t.Errorf("%v allocations for a line", n)
+	}
+}
+
+// BenchmarkAdd is what a line costs the loop.
+func BenchmarkAdd(b *testing.B) {
+	o, _ := options(vfs.NewMem(), &told{})
+	o.Wall, o.BytesMax, o.Kept = time.Now, 1<<20, 1
+	l, err := Open(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := l.Begin(deleted(0)); err != nil {
+		b.Fatal(err)
+	}
+	e := deleted(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Add(e)
+	}
+	l.Close()
+	b.ReportMetric(float64(l.Report().Lost)/float64(b.N), "lost/op")
+}
