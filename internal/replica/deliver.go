@@ -28,6 +28,7 @@ func (r *Replica) onDeliver(e *zab.Effect) {
 	}
 	w, mine := r.requests.takeWrite(&p.header)
 	there := r.requests.has(w.conn)
+	r.audit(&p, &w)
 	switch p.txn.Op {
 	case zk.OpCreateSession:
 		r.sessionCreated(&p, &w)

@@ -82,6 +82,7 @@ type Effects struct {
 	Left      []zab.Reason // roles that ended in this step, for the log
 	Remapped  bool         // Reader.Domains was read again
 	Diverged  []zk.Zxid    // transactions whose digest is not that of the tree, to be told to the operator
+	Audited   []Audited    // what clients of this server have changed, or tried to, where Options.Audit asks for it
 }
 
 // reset starts a new step. Payloads are given away with the records: the disk
@@ -91,5 +92,7 @@ func (e *Effects) reset() {
 	clear(e.Links)
 	clear(e.Votes)
 	e.Links, e.Votes = e.Links[:0], e.Votes[:0]
+	clear(e.Audited)
+	e.Audited = e.Audited[:0]
 	e.OverQuota, e.Left, e.Diverged = e.OverQuota[:0], e.Left[:0], e.Diverged[:0]
 }

@@ -128,7 +128,7 @@ func (r *Replica) write(c *conn, p *parked) {
 		r.place(c, *p)
 		return
 	}
-	w := waiting{conn: c, session: c.session.ID, xid: p.request.Xid, op: p.request.Op, number: p.number}
+	w := waiting{conn: c, session: c.session.ID, xid: p.request.Xid, op: p.request.Op, number: p.number, asked: r.keepAsked(p)}
 	r.requests.addWrite(w)
 	if r.leads() {
 		r.decide(&asked{session: c.session.ID, xid: w.xid, request: p.request, code: p.code, identities: p.identities, owner: ownerSelf})

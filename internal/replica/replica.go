@@ -75,6 +75,7 @@ type Options struct {
 	Pending           *ensemble.Config // proposed when the server stopped, by its files; nil for none. Not one whose zxid the log has reached
 	ReapIntervalMs    int64            // between looks for containers and TTL znodes; 0 is never
 	ReapPerMinute     int
+	Audit             bool  // Effects.Audited is told
 	ContainerUnusedMs int64 // a container that never had children goes after this; 0 is never
 }
 

@@ -50,6 +50,7 @@ type waiting struct {
 	step    uint64               // in which it was asked for
 	after   []parked             // what its connection asked for after it
 	number  uint64               // see conn
+	asked   *Asked               // a write that is to be told of; nil for none
 }
 
 // resuming is a connection that waits to have its session back: on a learner

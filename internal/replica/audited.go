@@ -1,0 +1,95 @@
+package replica
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Audited is what a committed transaction was to a client of this server, or to the
+// ephemerals of a session that has ended, for a log of who has changed what.
+type Audited struct {
+	Session zk.SessionID
+	Asked   *Asked      // nil: ephemerals went with their session
+	Code    zk.Code     // of the request
+	Path    string      // of the new znode, and of what a transaction has changed
+	Parts   []zk.Result // of a multi
+	Deleted []string    // ephemerals that went
+}
+
+// Asked is a write, and who has asked for it. It is kept until the write is delivered: also
+// if its client goes meanwhile.
+type Asked struct {
+	Request    *zk.Request
+	Identities []zk.Identity
+}
+
+// keepAsked returns what is to be told of a client's write when it is delivered, nil if
+// nobody wants to know.
+func (r *Replica) keepAsked(p *parked) *Asked {
+	if !r.opts.Audit {
+		return nil
+	}
+	a := &Asked{Request: p.request, Identities: p.identities}
+	if len(p.body) > askedAsItIs {
+		a.Request = named(p.request)
+	}
+	return a
+}
+
+// askedAsItIs is how long a request may be that is kept with its data. It points into the
+// bytes that came, which would stay with it, and what bounds those forgets a connection that
+// has gone.
+const askedAsItIs = 4 << 10
+
+// named copies a request without its data.
+func named(req *zk.Request) *zk.Request {
+	out := &zk.Request{Op: req.Op, Path: strings.Clone(req.Path), Mode: req.Mode, ACL: slices.Clone(req.ACL)}
+	for i := range out.ACL {
+		id := &out.ACL[i].Identity
+		id.Scheme, id.ID = strings.Clone(id.Scheme), strings.Clone(id.ID)
+	}
+	if len(req.Ops) > 0 {
+		out.Ops = make([]zk.Request, len(req.Ops))
+	}
+	for i := range req.Ops {
+		op := &req.Ops[i] // of a create the ACL is not told
+		out.Ops[i] = zk.Request{Op: op.Op, Path: strings.Clone(op.Path), Mode: op.Mode}
+	}
+	return out
+}
+
+// audit notes what the transaction that was just applied has come to. A request that a
+// transaction refuses is noted too: that of one that asks for a change has a result in any case.
+func (r *Replica) audit(p *proposal, w *waiting) {
+	if !r.opts.Audit {
+		return
+	}
+	invariant.Check(r.locked, "replica: what was applied is looked at while others may read (replica-R4)")
+	if p.txn.Op == zk.OpCloseSession {
+		r.auditEnd(p.header.Session)
+		return
+	}
+	if w.asked == nil {
+		return
+	}
+	res := &r.applied.Result
+	r.effects.Audited = append(r.effects.Audited, Audited{
+		Session: w.session, Asked: w.asked, Code: res.Code, Path: res.Path, Parts: res.Sub,
+	})
+}
+
+// auditEnd notes the ephemerals that have gone with a session.
+func (r *Replica) auditEnd(id zk.SessionID) {
+	var deleted []string
+	for i := range r.applied.Changes {
+		if c := &r.applied.Changes[i]; c.Type == zk.EventNodeDeleted {
+			deleted = append(deleted, c.Path)
+		}
+	}
+	if len(deleted) > 0 {
+		r.effects.Audited = append(r.effects.Audited, Audited{Session: id, Deleted: deleted})
+	}
+}
