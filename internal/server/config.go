@@ -23,7 +23,8 @@ type Config struct {
 	ClientConfig
 	StorageConfig
 	EnsembleConfig
-	Auth auth.Rules
+	Auth  auth.Rules
+	Audit AuditConfig
 
 	// SASL begins an exchange with a client that asks for one, on the goroutine of its
 	// connection. Nil: no client can prove itself so, and none is asked to.
@@ -141,6 +142,15 @@ type EnsembleConfig struct {
 	Pending *ensemble.Config
 }
 
+// AuditConfig is about the audit log.
+type AuditConfig struct {
+	Enabled   bool   // audit.enable
+	File      string // conclave.auditFile; "" is zookeeper_audit.log in DataDir
+	BytesMax  int64  // conclave.auditFileBytesMax: of one file
+	FilesKept int    // conclave.auditFilesKept, beside the one that is written
+	User      string // who the server is: the name it proves, or whose process it is
+}
+
 // Default returns ZooKeeper's defaults.
 func Default() Config {
 	return Config{
@@ -155,6 +165,7 @@ func Default() Config {
 		EnsembleConfig: EnsembleConfig{
 			ID: 1, InitLimit: 10, SyncLimit: 5, ConnectTime: 5 * time.Second, Reconfig: ensemble.Rules{ParticipantsMin: 2},
 		},
+		Audit: AuditConfig{BytesMax: 10 << 20, FilesKept: 10, User: "<NA>"},
 		Clock: clock.System(), Wall: time.Now, Logger: slog.Default(),
 	}
 }

@@ -45,6 +45,7 @@
 //	meters_peers.go    elections, synchronization, proposals and their acks, for metrics
 //	digest.go       logs trees that differ
 //	quota.go        logs quotas that are exceeded
+//	audit.go        who has changed what, for the audit log
 //	heap.go         how much garbage may gather
 //
 // What always holds:

@@ -53,6 +53,9 @@ func (s *Server) runLoop() {
 		if effects.Remapped {
 			s.warnMap()
 		}
+		if s.audit != nil {
+			s.audited(effects.Audited)
+		}
 		s.reconfigure(&effects.Ensembles)
 		s.persist(effects.Disk)
 		s.tellPeers(effects)

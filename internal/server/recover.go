@@ -149,7 +149,7 @@ func (c *Config) replicaOptions() replica.Options {
 		SessionMinMs: int32(c.SessionMin.Milliseconds()), SessionMaxMs: int32(c.SessionMax.Milliseconds()),
 		Auth: c.Auth, ExtendedTypes: c.ExtendedTypes, LocalSessions: c.LocalSessions, UpgradeSessions: c.UpgradeSessions, ReadOnly: c.ReadOnlyMode, NoClientsOfLeader: c.NoClientsOfLeader,
 		LinearizableReads: c.LinearizableReads, ReconfigEnabled: c.ReconfigEnabled, Reconfig: c.Reconfig, Pending: c.Pending,
-		ReapIntervalMs: c.ReapInterval.Milliseconds(), ReapPerMinute: c.ReapPerMinute, ContainerUnusedMs: c.ContainerUnused.Milliseconds(),
+		ReapIntervalMs: c.ReapInterval.Milliseconds(), ReapPerMinute: c.ReapPerMinute, ContainerUnusedMs: c.ContainerUnused.Milliseconds(), Audit: c.Audit.Enabled,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/audit"
 	"github.com/conclave-project/conclave/internal/replica"
 )
 
@@ -21,7 +22,8 @@ type Server struct {
 	quorumListener, electionListener net.Listener // until Run
 	inbox                            inbox
 	disk                             *disk
-	peers                            *peers // nil: the server is standalone
+	audit                            *audit.Log // nil: none is written
+	peers                            *peers     // nil: the server is standalone
 	snaps                            *snapshots
 	conns                            conns
 	stats                            stats
@@ -84,11 +86,14 @@ func New(cfg Config) (*Server, error) {
 	if err := s.cfg.check(); err != nil {
 		return nil, err
 	}
-	if err := s.recover(); err != nil {
-		s.close()
+	if err := s.openAudit(); err != nil {
 		return nil, err
 	}
-	if err := s.listen(); err != nil {
+	err := s.recover()
+	if err == nil {
+		err = s.listen()
+	}
+	if err := s.auditStart(err); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -115,6 +120,7 @@ var errStopped = errors.New("server stopped")
 // something fatal happens. It returns when everything has ended. Call it once.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.close()
+	defer s.auditStop()
 	unhook := context.AfterFunc(ctx, func() { s.stop(errStopped) })
 	defer unhook()
 	s.task(s.runDisk)
@@ -156,6 +162,9 @@ func (s *Server) close() {
 			if err := s.disk.data.Close(); err != nil && s.disk.err == nil {
 				s.disk.err = err
 			}
+		}
+		if s.audit != nil {
+			s.audit.Close()
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/audit"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -177,7 +178,8 @@ type Status struct {
 	Syncs            int64
 	SyncAvg, SyncMax time.Duration
 	Recovery         Recovery
-	Ended            bool // what the loop owned is not told any more
+	Audit            audit.Report // of the audit log; zero where none is written
+	Ended            bool         // what the loop owned is not told any more
 }
 
 // Status looks at everything at once. What the loop owns is told only while Run
@@ -190,6 +192,9 @@ func (s *Server) Status() Status {
 		Rejected: s.conns.rejected.Load(), Connects: s.stats.connects.Load(), AuthFailed: s.stats.authFailed.Load(), HandshakesFailed: s.stats.handshakes.Count(),
 		DiskFull: s.diskFull.Load(), SnapshotsFailed: s.snaps.failed.Load(),
 		Refusals: s.refusalsReport(), SnapshotLast: zk.Zxid(s.snaps.last.Load()), SnapshotAt: s.snaps.at(), Recovery: s.recovery,
+	}
+	if s.audit != nil {
+		st.Audit = s.audit.Report()
 	}
 	for _, c := range s.conns.all() {
 		c.out.mu.Lock()

@@ -1,0 +1,144 @@
+package server
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/conclave-project/conclave/internal/audit"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// AuditFile is the name of the audit log.
+func (c *Config) AuditFile() string {
+	if c.Audit.File != "" {
+		return c.Audit.File
+	}
+	return filepath.Join(c.DataDir, "zookeeper_audit.log")
+}
+
+// openAudit opens the audit log, if one is to be written: a server that could not write it
+// does not start.
+func (s *Server) openAudit() error {
+	c := &s.cfg
+	if !c.Audit.Enabled {
+		return nil
+	}
+	name := c.AuditFile()
+	if !c.NoMkdir {
+		if err := c.FS.MkdirAll(filepath.Dir(name)); err != nil {
+			return fmt.Errorf("the directory of the audit log cannot be made: %w", err)
+		}
+	}
+	var err error
+	s.audit, err = audit.Open(audit.Options{
+		FS: c.FS, File: name, BytesMax: c.Audit.BytesMax, Kept: c.Audit.FilesKept, User: c.Audit.User,
+		Clock: c.Clock, Wall: c.Wall, Logger: c.Logger,
+	})
+	return err
+}
+
+// auditStart has the log begin with how the start has ended, and returns why it has failed.
+func (s *Server) auditStart(failed error) error {
+	if s.audit == nil {
+		return failed
+	}
+	e := audit.Event{Operation: audit.ServerStart, Mode: audit.NoMode, Result: audit.Success}
+	if failed != nil {
+		e.Result = audit.Failure
+	}
+	if err := s.audit.Begin(&e); failed == nil {
+		return err
+	}
+	return failed
+}
+
+// auditStop has it end with the server.
+func (s *Server) auditStop() {
+	if s.audit != nil {
+		s.audit.Add(&audit.Event{Operation: audit.ServerStop, Mode: audit.NoMode, Result: audit.Invoked})
+	}
+}
+
+// audited has a line for what clients of this server have changed, or tried to, and for
+// ephemerals that went with their sessions. The loop calls it.
+func (s *Server) audited(all []replica.Audited) {
+	for i := range all {
+		a := &all[i]
+		switch {
+		case a.Asked == nil:
+			for _, path := range a.Deleted {
+				s.audit.Add(&audit.Event{
+					Session: a.Session, Operation: audit.EphemeralDeletion, Path: path, Mode: audit.NoMode, Result: audit.Success,
+				})
+			}
+		case a.Asked.Request.Op == zk.OpMulti:
+			s.auditedMulti(a)
+		default:
+			s.auditedOne(a)
+		}
+	}
+}
+
+// auditedOps are the requests that have a line.
+var auditedOps = map[zk.Op]audit.Operation{
+	zk.OpCreate: audit.Create, zk.OpCreate2: audit.Create, zk.OpCreateContainer: audit.Create, zk.OpCreateTTL: audit.Create,
+	zk.OpDelete: audit.Delete, zk.OpDeleteContainer: audit.Delete, zk.OpSetData: audit.SetData, zk.OpSetACL: audit.SetACL,
+	zk.OpReconfig: audit.Reconfig,
+}
+
+// auditedOne has a line for a request of one operation.
+func (s *Server) auditedOne(a *replica.Audited) {
+	req := a.Asked.Request
+	op, known := auditedOps[req.Op]
+	if !known {
+		return
+	}
+	e := audit.Event{
+		Session: a.Session, Client: a.Asked.Identities, Operation: op, Path: req.Path, Mode: audit.NoMode, Result: audit.Success,
+	}
+	if a.Code != zk.OK {
+		e.Result = audit.Failure
+	}
+	switch {
+	case op == audit.Reconfig:
+		if a.Code == zk.OK {
+			e.Path = zk.ConfigPath
+		}
+	case op == audit.SetACL:
+		e.ACL = req.ACL
+	case op == audit.Create:
+		e.Mode = req.Mode
+		if a.Code == zk.OK {
+			e.Path = a.Path
+		}
+	}
+	s.audit.Add(&e)
+}
+
+// auditedMulti has a line for each change of a multi, and one for all of it if it has changed
+// nothing.
+func (s *Server) auditedMulti(a *replica.Audited) {
+	e := audit.Event{Session: a.Session, Client: a.Asked.Identities, Mode: audit.NoMode}
+	failed := a.Code != zk.OK
+	for i := range a.Parts {
+		failed = failed || a.Parts[i].Code != zk.OK
+	}
+	if failed {
+		e.Operation, e.Result = audit.Multi, audit.Failure
+		s.audit.Add(&e)
+		return
+	}
+	for i := range a.Parts {
+		op, known := auditedOps[a.Parts[i].Op]
+		if !known || i >= len(a.Asked.Request.Ops) {
+			continue // a check
+		}
+		asked := &a.Asked.Request.Ops[i]
+		e.Operation, e.Result, e.Path, e.Mode = op, audit.Success, asked.Path, audit.NoMode
+		if op == audit.Create {
+			e.Path, e.Mode = a.Parts[i].Path, asked.Mode
+		}
+		s.audit.Add(&e)
+	}
+}
