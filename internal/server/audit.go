@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -27,7 +28,7 @@ func (s *Server) openAudit() error {
 	name := c.AuditFile()
 	if !c.NoMkdir {
 		if err := c.FS.MkdirAll(filepath.Dir(name)); err != nil {
-			return fmt.Errorf("the directory of the audit log cannot be made: %w", err)
+			return fmt.Errorf("%w: the directory cannot be made: %w", ErrAudit, err)
 		}
 	}
 	var err error
@@ -35,8 +36,14 @@ func (s *Server) openAudit() error {
 		FS: c.FS, File: name, BytesMax: c.Audit.BytesMax, Kept: c.Audit.FilesKept, User: c.Audit.User,
 		Clock: c.Clock, Wall: c.Wall, Logger: c.Logger,
 	})
-	return err
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrAudit, err)
+	}
+	return nil
 }
+
+// ErrAudit is why a server does not start whose audit log cannot be written.
+var ErrAudit = errors.New("no audit log")
 
 // auditStart has the log begin with how the start has ended, and returns why it has failed.
 func (s *Server) auditStart(failed error) error {
@@ -47,8 +54,8 @@ func (s *Server) auditStart(failed error) error {
 	if failed != nil {
 		e.Result = audit.Failure
 	}
-	if err := s.audit.Begin(&e); failed == nil {
-		return err
+	if err := s.audit.Begin(&e); failed == nil && err != nil {
+		return fmt.Errorf("%w: %w", ErrAudit, err)
 	}
 	return failed
 }

@@ -47,6 +47,9 @@ func posture(config *zoocfg.Config, cfg *server.Config) string {
 	} else {
 		say("disk", "replies wait until a write is on disk")
 	}
+	if cfg.Audit.Enabled {
+		say("audit", "%s has a line for each change that a client makes or tries; it does not hold clients up if it cannot be written", cfg.AuditFile())
+	}
 	say("limits", "%s", limits(cfg))
 	return b.String()
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -89,6 +90,9 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	cfg := config.Server
+	if u, err := user.Current(); err == nil {
+		cfg.Audit.User = u.Username
+	}
 	if err := openSASL(&cfg, config, logger); err != nil {
 		return err
 	}
@@ -159,6 +163,8 @@ func startHint(err error) string {
 		return "another process listens there, perhaps this server already: stop it, or choose another port"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return "this machine has no such address: name one that it has, or none for all"
+	case errors.Is(err, server.ErrAudit):
+		return "name a file that this user may write with conclave.auditFile, or set audit.enable=false"
 	case errors.Is(err, fs.ErrPermission):
 		return "run it as the user that owns the data directory; ports below 1024 need a right of their own"
 	}

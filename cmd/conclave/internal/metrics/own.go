@@ -38,6 +38,8 @@ var (
 	ownDisk      = declare("server_disk_full", "1 while nothing can be written")
 	ownReaped    = declare("server_reaped_total", "znodes of containers and with a TTL that the leader has deleted")
 	ownPaced     = declare("server_requests_paced_total", "requests refused because their client asks for more in a second than conclave.*PerSecond allow")
+	ownAudited   = declare("server_audit_lines_total", "lines of the audit log that were written")
+	ownUnaudited = declare("server_audit_lines_lost_total", "lines of the audit log that are in no file: it could not be written, or not fast enough")
 	ownInSync    = declare("server_learner_in_sync", "1 if the learner has all that is committed, or nearly; on the leader", "server")
 	ownLag       = declare("server_learner_lag", "committed transactions that a follower has not acknowledged; on the leader", "server")
 	ownQuiet     = declare("server_learner_silent_seconds", "since something came from the learner; on the leader", "server")
@@ -77,6 +79,8 @@ func own(s *sample, out chan<- prometheus.Metric) {
 	gauge(ownConnsMax, float64(s.connsMax))
 	out <- prometheus.MustNewConstMetric(ownReaped.desc, prometheus.CounterValue, float64(s.Counts.Reaped))
 	out <- prometheus.MustNewConstMetric(ownPaced.desc, prometheus.CounterValue, float64(s.Refusals.Paced))
+	out <- prometheus.MustNewConstMetric(ownAudited.desc, prometheus.CounterValue, float64(s.Audit.Written))
+	out <- prometheus.MustNewConstMetric(ownUnaudited.desc, prometheus.CounterValue, float64(s.Audit.Lost))
 	if s.Ensemble != nil {
 		gauge(ownLeader, float64(s.Leader))
 		gauge(ownEpoch, float64(s.Epoch))

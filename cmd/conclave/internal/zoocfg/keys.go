@@ -96,7 +96,6 @@ const (
 	whyMetrics   = "figures are served to Prometheus and by mntr alone"
 	whyScrape    = "figures are read when they are scraped, there is no queue of them"
 	whyJava      = "there is no Java process"
-	whyAudit     = "this version writes no audit log"
 	whyFormat    = "files are written as ZooKeeper 3.9 writes them by default"
 	whyWatches   = "there is one kind of watch table"
 	whyMoments   = "the election resends when it must, see docs/protocols/fle.md"
@@ -284,8 +283,6 @@ func (r *reader) authKeys() map[string]setting {
 		"X509AuthenticationProvider.superUser":      used(text(&c.X509Super), "none", "the name of a certificate that may do everything"),
 		"enforce.auth.enabled":                      used(flag(&r.enforce), "false", "a client must have proved who it is before it asks for anything else; else its session's connection ends with code -124"),
 		"enforce.auth.schemes":                      used(text(&r.schemes), "none", "of which schemes one is to be proved: `digest`, `x509`, `ip`, `sasl`, with commas between"),
-		"audit.enable":                              refused(flag(nil), "false", whyAudit),
-		"audit.impl.class":                          idle(text(nil), whyAudit),
 		"kinit":                                     idle(text(nil), whyKerberos),
 		"sun.security.jgss.native":                  javaOnly(idle(flag(nil), whyKerberos)),
 		"ensembleAuthName":                          used(r.ensembleNames, "any", "names of this ensemble, with commas between, where `EnsembleAuthenticationProvider` is named: a client that asks for another (scheme `ensemble`) is cut"),
@@ -376,6 +373,7 @@ func (r *reader) tuningKeys() map[string]setting {
 		"commitProcessor.maxReadBatchSize", "commitProcessor.maxCommitBatchSize", "nio.numSelectorThreads",
 		"nio.numWorkerThreads", "nio.directBufferBytes", "nio.shutdownTimeout", "request_throttler.shutdownTimeout")
 	maps.Copy(rows, r.metricsKeys())
+	maps.Copy(rows, r.auditKeys())
 	return rows
 }
 

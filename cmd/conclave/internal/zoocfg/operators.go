@@ -191,3 +191,19 @@ func (r *reader) ofAdmin(key string) bool {
 	name := strings.TrimPrefix(key, PeerTLS)
 	return strings.HasPrefix(name, "keyStore.") || strings.HasPrefix(name, "trustStore.") || r.adminNeeds && (name == "crl" || name == "ocsp")
 }
+
+// auditLogger is Apache's own; what it writes is written here.
+const auditLogger = "org.apache.zookeeper.audit.Slf4jAuditLogger"
+
+// auditKeys are those of the audit log.
+func (r *reader) auditKeys() map[string]setting {
+	a := &r.out.Server.Audit
+	return map[string]setting{
+		"audit.enable":     used(flag(&a.Enabled), "false", "write a line for each change that a client of this server makes or tries; the start is refused if the file cannot be written"),
+		"audit.impl.class": refused(text(nil), auditLogger, "there are no Java classes here, and this one's lines are written"),
+		"conclave.auditFile": used(text(&a.File), "`zookeeper_audit.log` in `dataDir`", "the file of the audit log; older ones have .1, .2 and so on after its name. "+
+			"Apache ZooKeeper takes it from the configuration of its logger"),
+		"conclave.auditFileBytesMax": used(number(&a.BytesMax, 1<<10, 1<<40), "10485760 bytes", "a file of the audit log has no more; then the next one is begun"),
+		"conclave.auditFilesKept":    used(number(&a.FilesKept, 1, 1000), "10", "how many of the older ones stay"),
+	}
+}

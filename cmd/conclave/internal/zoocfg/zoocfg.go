@@ -313,6 +313,7 @@ func (r *reader) idleThrottles() {
 		{"request_stale_", "request_throttle_max_requests", t.RequestsMax > 0},
 		{"throttled_op_wait_time", "request_throttle_max_requests", t.RequestsMax > 0},
 		{"largeRequestMaxBytes", "largeRequestThreshold", t.LargeBytes > 0},
+		{"conclave.audit", "audit.enable", r.out.Server.Audit.Enabled},
 	} {
 		for _, name := range slices.Sorted(maps.Keys(r.seen)) {
 			if e := r.seen[name]; !one.on && name != one.key && strings.HasPrefix(name, one.prefix) && r.table[name].means == works {

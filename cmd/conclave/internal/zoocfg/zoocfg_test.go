@@ -108,7 +108,7 @@ func TestMistakesAreToldWithFileLineAndNearestKey(t *testing.T) {
 		"ssl.keyStor.location=/k":                       "zoo.cfg:3: ssl.keyStor.location: unknown key; did you mean ssl.keyStore.location?",
 		"ssl.context.supplier.class=com.example.A":      `zoo.cfg:3: ssl.context.supplier.class: "com.example.A" is refused: there are no Java classes here`,
 		"authProvider.1=com.example.A":                  `zoo.cfg:3: authProvider.1: "com.example.A" is refused: only the schemes world, ip, digest, x509 and sasl are built in`,
-		"audit.enable=true":                             `zoo.cfg:3: audit.enable: "true" is refused: this version writes no audit log`,
+		"audit.impl.class=com.example.A":                `zoo.cfg:3: audit.impl.class: "com.example.A" is refused: there are no Java classes here, and this one's lines are written`,
 		"requestThrottleLimit=9":                        `zoo.cfg:3: requestThrottleLimit: "9" is refused: ZooKeeper's documentation names it so, but ZooKeeper does not read that name: write request_throttle_max_requests`,
 		"closeSessionTxn.enabled=false":                 `zoo.cfg:3: closeSessionTxn.enabled: "false" is refused: files are written as ZooKeeper 3.9 writes them by default`,
 		"clientPort=0":                                  "zoo.cfg:3: clientPort: is not set: no client could connect",
