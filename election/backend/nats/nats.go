@@ -80,7 +80,8 @@ type Options struct {
 // New returns a backend on JetStream. It asks for nothing before it is used.
 // The connection stays the caller's: Close of the backend does not close it.
 // Give it nats.ReconnectBufSize(-1): what cannot be sent now is better not
-// sent later.
+// sent later; nats.MaxReconnects(-1) and nats.IgnoreAuthErrorAbort(), or an
+// outage, or two refusals of its credentials, close it, and end every Run.
 func New(js jetstream.JetStream, options Options) (*record.Backend, error) {
 	s, err := newStore(js, options)
 	if err != nil {
@@ -200,26 +201,11 @@ func take(query url.Values, name string) string {
 }
 
 func (t target) open() (election.Backend, func() error, error) {
-	settings := []nats.Option{nats.Name("conclave"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
-		nats.ReconnectBufSize(-1), nats.ReconnectWait(100 * time.Millisecond), nats.Timeout(timeoutDefault),
-		nats.PingInterval(5 * time.Second), nats.IgnoreDiscoveredServers()}
-	if t.creds != "" {
-		settings = append(settings, nats.UserCredentials(t.creds))
-	}
-	connection, err := nats.Connect(t.servers, settings...)
+	connection, js, err := t.connect()
 	if err != nil {
-		return nil, nil, election.Permanent(fmt.Errorf("nats: connect: %w; write for example %s", err, example))
+		return nil, nil, election.Permanent(err)
 	}
-	var js jetstream.JetStream
-	if t.domain == "" {
-		js, err = jetstream.New(connection)
-	} else {
-		js, err = jetstream.NewWithDomain(connection, t.domain)
-	}
-	var backend *record.Backend
-	if err == nil {
-		backend, err = New(js, t.options)
-	}
+	backend, err := New(js, t.options)
 	if err != nil {
 		connection.Close()
 		return nil, nil, election.Permanent(err)
@@ -229,6 +215,33 @@ func (t target) open() (election.Backend, func() error, error) {
 		connection.Close()
 		return err
 	}, nil
+}
+
+// connect returns a connection that is tried for as long as nobody closes it.
+func (t target) connect() (*nats.Conn, jetstream.JetStream, error) {
+	settings := []nats.Option{nats.Name("conclave"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.ReconnectBufSize(-1), nats.ReconnectWait(100 * time.Millisecond), nats.Timeout(timeoutDefault),
+		nats.PingInterval(5 * time.Second), nats.IgnoreDiscoveredServers(), nats.IgnoreAuthErrorAbort(),
+		// The library's own handler writes into the program's standard error what requests return.
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
+	if t.creds != "" {
+		settings = append(settings, nats.UserCredentials(t.creds))
+	}
+	connection, err := nats.Connect(t.servers, settings...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("nats: connect: %w; write for example %s", err, example)
+	}
+	var js jetstream.JetStream
+	if t.domain == "" {
+		js, err = jetstream.New(connection)
+	} else {
+		js, err = jetstream.NewWithDomain(connection, t.domain)
+	}
+	if err != nil {
+		connection.Close()
+		return nil, nil, err
+	}
+	return connection, js, nil
 }
 
 var errNoJetStream = errors.New("no answer from JetStream: is it enabled on the servers, and has the stream a leader?")

@@ -233,6 +233,12 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
+// isRefusal reports whether a server does not know the credentials, or not any more.
+func isRefusal(err error) bool {
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
+}
+
 // explain says what was being done and what to do about it, and marks what no
 // retry can overcome.
 func (s *store) explain(what string, err error) error {
@@ -246,6 +252,16 @@ func (s *store) explain(what string, err error) error {
 			err = fmt.Errorf("%w (%w)", err, last)
 		}
 		return election.Permanent(fmt.Errorf("%w; a connection that is closed stays so: repair its credentials (%w)", err, election.ErrClosed))
+	case errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, context.DeadlineExceeded) && !s.js.Conn().IsConnected():
+		// It is tried for ever, and its last error is that of the last try.
+		last := s.js.Conn().LastError()
+		if last == nil {
+			return err
+		}
+		err = fmt.Errorf("%w (there is no connection: %w)", err, last)
+		if isRefusal(last) {
+			return election.Permanent(fmt.Errorf("%w; repair its credentials", err))
+		}
 	case errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("%w: %w", errNoJetStream, err)
 	case errors.Is(err, context.DeadlineExceeded):
