@@ -60,6 +60,8 @@ import (
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/queue"
@@ -74,18 +76,26 @@ type Options struct {
 
 // New returns a backend on a client, which stays the caller's. The client
 // should have DialKeepAliveTime set, or a link that is cut silently is noticed
-// late.
+// late, and among its DialOptions grpc.WithConnectParams with a Backoff.MaxDelay
+// of about a second: gRPC's own is two minutes, for which nobody leads though
+// etcd is back.
 func New(client *clientv3.Client, options Options) *queue.Backend {
 	return queue.New(&store{client: client, keys: keys{options.Prefix}}, queue.Options{})
 }
 
 // Times of the client that Open makes. Ten seconds between heartbeats is the
-// least that gRPC takes.
+// least that gRPC takes. A server that does not answer is given up after
+// dialTimeout, and one that is not there is tried again after connectPause at
+// most, from the many clients of a cluster at various times.
 const (
 	dialTimeout      = 5 * time.Second
 	keepAliveTime    = 10 * time.Second
 	keepAliveTimeout = 3 * time.Second
+	connectPause     = time.Second
 )
+
+var connectParams = grpc.ConnectParams{MinConnectTimeout: dialTimeout,
+	Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: connectPause}}
 
 // Open returns a backend on the servers of a URL, and what closes both:
 //
@@ -100,7 +110,7 @@ func Open(_ context.Context, address string) (election.Backend, func() error, er
 	if err != nil {
 		return nil, nil, fmt.Errorf("etcd: URL %q: %w; a good one is etcd://127.0.0.1:2379", address, err)
 	}
-	client, err := clientv3.New(config)
+	client, err := connect(config)
 	if err != nil {
 		return nil, nil, fmt.Errorf("etcd: open %s: %w", address, err)
 	}
@@ -108,10 +118,16 @@ func Open(_ context.Context, address string) (election.Backend, func() error, er
 	return b, func() error { return errors.Join(b.Close(), client.Close()) }, nil
 }
 
+// connect makes a client that asks for nothing before it is used.
+func connect(config clientv3.Config) (*clientv3.Client, error) {
+	return clientv3.New(config)
+}
+
 // parse turns a URL and the environment into the configuration of a client.
 func parse(address string, env func(string) string) (clientv3.Config, Options, error) {
 	config := clientv3.Config{DialTimeout: dialTimeout, DialKeepAliveTime: keepAliveTime,
-		DialKeepAliveTimeout: keepAliveTimeout, Logger: zap.NewNop()}
+		DialKeepAliveTimeout: keepAliveTimeout, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(connectParams)}}
 	rest, found := strings.CutPrefix(address, "etcd://")
 	if !found {
 		return config, Options{}, errors.New("does not begin with etcd://")
