@@ -55,8 +55,10 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/client/pkg/v3/transport"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
@@ -118,9 +120,23 @@ func Open(_ context.Context, address string) (election.Backend, func() error, er
 	return b, func() error { return errors.Join(b.Close(), client.Close()) }, nil
 }
 
-// connect makes a client that asks for nothing before it is used.
+// connect makes a client that asks for nothing before it is used. The library's New tells
+// a user and a password to etcd at once, and fails while that is down. Here it is answered
+// with a token that no server knows: the client fetches another with its first request.
+// Without one, servers would take it for the user of its certificate.
 func connect(config clientv3.Config) (*clientv3.Client, error) {
-	return clientv3.New(config)
+	var made atomic.Bool
+	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string,
+		request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
+		if answer, ok := reply.(*etcdserverpb.AuthenticateResponse); ok && !made.Load() {
+			answer.Token = "none"
+			return nil
+		}
+		return invoke(ctx, method, request, reply, conn, options...)
+	}))
+	client, err := clientv3.New(config)
+	made.Store(true)
+	return client, err
 }
 
 // parse turns a URL and the environment into the configuration of a client.
