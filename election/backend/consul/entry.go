@@ -123,7 +123,8 @@ func (e *entry) look(ctx context.Context) (scene, error) {
 	if err != nil {
 		return scene{at: -1}, err
 	}
-	now := scene{lock: results[0], waiters: inOrder(results[1:])}
+	waiters, _ := e.keys.apart(e.claim.Election, results[1:])
+	now := scene{lock: results[0], waiters: inOrder(waiters)}
 	now.at = now.find(e.waiter)
 	return now, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -96,11 +97,9 @@ func (e *entry) rival(ctx context.Context) string {
 	defer cancel()
 	name := e.claim.Election
 	segments, _, err := e.client.KV().Keys(e.keys.waiters(name), "/", (&api.QueryOptions{}).WithContext(within))
-	if err != nil || len(segments) == 0 {
-		return ""
-	}
-	// They are sorted, and of equal length.
-	if e.keys.priorityOf(name, segments[len(segments)-1]) <= e.claim.Priority {
+	if err != nil || !slices.ContainsFunc(segments, func(segment string) bool {
+		return e.keys.priorityOf(name, segment) > e.claim.Priority
+	}) {
 		return ""
 	}
 	now, _ := e.look(ctx)

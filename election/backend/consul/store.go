@@ -103,9 +103,12 @@ func complete(ops api.KVTxnOps, results []*api.KVPair) error {
 func (s *store) Names(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	names, _, err := s.client.KV().Keys(s.keys.root(), "/", (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
-	for i, key := range names {
-		names[i] = unescaper.Replace(strings.TrimSuffix(strings.TrimPrefix(key, s.keys.root()), "/"))
+	found, _, err := s.client.KV().Keys(s.keys.root(), "/", (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
+	var names []string
+	for _, key := range found {
+		if segment, ours := strings.CutSuffix(strings.TrimPrefix(key, s.keys.root()), "/"); ours {
+			names = append(names, unescaper.Replace(segment))
+		}
 	}
 	return names, err
 }
@@ -199,14 +202,28 @@ func (k keys) waiter(claim election.Claim) string {
 // locks it, as it locks the key of the waiter, or the election's.
 func (k keys) metadata(claim election.Claim) string { return k.described(claim.Election) + claim.Nonce }
 
+// isWaiter reports whether a key below those of the waiters is of one. The lock of another
+// election may be there, as names are free: its last segment gives it away, or one more of
+// them than a waiter has.
+func (k keys) isWaiter(name, key string) bool {
+	rest, within := strings.CutPrefix(key, k.waiters(name))
+	priority, nonce, two := strings.Cut(rest, "/")
+	return within && two && isPriority(priority) && nonce != api.DefaultSemaphoreKey && !strings.Contains(nonce, "/")
+}
+
+// isPriority reports whether a segment is one of those of waiters.
+func isPriority(segment string) bool {
+	return len(segment) == 4 && strings.Trim(segment, "0123456789") == ""
+}
+
 // apart returns the keys of waiters, and metadata by session.
 func (k keys) apart(name string, found []*api.KVPair) (waiters []*api.KVPair, metadata map[string][]byte) {
 	metadata = make(map[string][]byte)
 	for _, pair := range found {
 		switch {
-		case !strings.HasPrefix(pair.Key, k.described(name)):
+		case k.isWaiter(name, pair.Key):
 			waiters = append(waiters, pair)
-		case pair.Session != "":
+		case pair.Session != "" && strings.HasPrefix(pair.Key, k.described(name)):
 			metadata[pair.Session] = pair.Value
 		}
 	}
