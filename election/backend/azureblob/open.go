@@ -15,6 +15,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/redact"
 )
 
 // URLExample is a URL that Open takes.
@@ -40,7 +41,7 @@ func Open(ctx context.Context, text string) (election.Backend, func() error, err
 	}
 	client, err := t.client()
 	if err != nil {
-		return nil, nil, fmt.Errorf("azureblob: %q: %w", text, err)
+		return nil, nil, fmt.Errorf("azureblob: %q: %w", redact.URL(text), err)
 	}
 	if t.create {
 		_, err := client.Create(ctx, nil)
@@ -88,7 +89,7 @@ func (t target) client() (*container.Client, error) {
 func parseURL(text string) (target, error) {
 	var t target
 	bad := func(format string, args ...any) (target, error) {
-		return t, fmt.Errorf("azureblob: %q: %w; write for example %s", text, fmt.Errorf(format, args...), URLExample)
+		return t, election.Permanent(fmt.Errorf("azureblob: %q: %w; write for example %s", redact.URL(text), fmt.Errorf(format, args...), URLExample))
 	}
 	u, err := url.Parse(text)
 	switch {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 )
 
 func TestURLSaysWhereTheElectionsAre(t *testing.T) {
@@ -17,6 +19,10 @@ func TestURLSaysWhereTheElectionsAre(t *testing.T) {
 	if err != nil || got.endpoint != "https://me.blob.core.windows.net" || got.options.Prefix != "" {
 		t.Errorf("got %+v, %v", got, err)
 	}
+}
+
+func TestErrorsOfURLsShowNoPassword(t *testing.T) {
+	storetest.Opener(Open).HidesPasswords(t, "azureblob", URLExample)
 }
 
 func TestBadURLShowsAGoodOne(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/queue"
 )
 
@@ -30,6 +31,10 @@ func TestURLMakesTheClient(t *testing.T) {
 	if s := newStore(nil, Options{}); s.Traits().LeaseMin != LeaseMinDefault || s.options.LockDelay != time.Millisecond {
 		t.Errorf("defaults %+v", s.options)
 	}
+}
+
+func TestErrorsOfURLsShowNoPassword(t *testing.T) {
+	storetest.Opener(Open).HidesPasswords(t, "consul", "consul://127.0.0.1:8500")
 }
 
 func TestBadURLIsAnErrorThatShowsAGoodOne(t *testing.T) {

@@ -65,6 +65,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/internal/redact"
 )
 
 // LeaseMinDefault is the shortest TTL of a session that servers allow unless
@@ -110,11 +111,11 @@ func Open(_ context.Context, address string) (election.Backend, func() error, er
 	config := api.DefaultConfig()
 	options, err := parse(address, config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("consul: URL %q: %w; a good one is consul://127.0.0.1:8500", address, err)
+		return nil, nil, election.Permanent(fmt.Errorf("consul: URL %q: %w; a good one is consul://127.0.0.1:8500", redact.URL(address), err))
 	}
 	client, err := api.NewClient(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("consul: open %s: %w", address, err)
+		return nil, nil, fmt.Errorf("consul: open %s: %w", redact.URL(address), err)
 	}
 	b := New(client, options)
 	return b, b.Close, nil
@@ -126,10 +127,12 @@ func parse(address string, config *api.Config) (Options, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return options, err
+		return options, errors.New("is not a URL")
 	case u.Scheme != "consul":
 		return options, errors.New("does not begin with consul://")
-	case u.Hostname() == "" || u.Port() == "" || u.User != nil:
+	case u.User != nil:
+		return options, errors.New("has credentials, which are not taken from a URL, but from CONSUL_HTTP_TOKEN or CONSUL_HTTP_AUTH")
+	case u.Hostname() == "" || u.Port() == "":
 		return options, fmt.Errorf("has the agent %q, which is not host:port", u.Host)
 	}
 	config.Address = u.Host

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -13,6 +14,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/redact"
 )
 
 // URLExample is a URL that Open takes.
@@ -39,7 +41,7 @@ func Open(ctx context.Context, text string) (election.Backend, func() error, err
 		return nil, nil, fmt.Errorf("dynamodb: configuration of AWS: %w", err)
 	}
 	if loaded.Region == "" {
-		return nil, nil, fmt.Errorf("dynamodb: %q: no Region; add ?region=... or set AWS_REGION", text)
+		return nil, nil, fmt.Errorf("dynamodb: %q: no Region; add ?region=... or set AWS_REGION", redact.URL(text))
 	}
 	client := dynamodb.NewFromConfig(loaded, func(o *dynamodb.Options) {
 		if target.endpoint != "" {
@@ -69,7 +71,7 @@ type target struct {
 func parseURL(text string) (target, error) {
 	var t target
 	bad := func(format string, args ...any) (target, error) {
-		return t, fmt.Errorf("dynamodb: %q: %w; write for example %s", text, fmt.Errorf(format, args...), URLExample)
+		return t, election.Permanent(fmt.Errorf("dynamodb: %q: %w; write for example %s", redact.URL(text), fmt.Errorf(format, args...), URLExample))
 	}
 	u, err := url.Parse(text)
 	switch {
@@ -77,7 +79,7 @@ func parseURL(text string) (target, error) {
 		return bad("not a URL")
 	case u.Scheme != "dynamodb":
 		return bad("the scheme is not dynamodb")
-	case u.Host == "" || u.Port() != "":
+	case u.Host == "" || strings.Contains(u.Host, ":"):
 		return bad("it names no table")
 	case u.Path != "" && u.Path != "/":
 		return bad("there is a path after the table")

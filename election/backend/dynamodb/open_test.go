@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 )
 
 func TestURLSaysWhereTheElectionsAre(t *testing.T) {
@@ -16,6 +18,10 @@ func TestURLSaysWhereTheElectionsAre(t *testing.T) {
 	if got.options != want || got.endpoint != "http://127.0.0.1:8000" || !got.create || len(got.load) != 1 {
 		t.Errorf("got %+v", got)
 	}
+}
+
+func TestErrorsOfURLsShowNoPassword(t *testing.T) {
+	storetest.Opener(Open).HidesPasswords(t, "dynamodb", URLExample)
 }
 
 func TestBadURLShowsAGoodOne(t *testing.T) {

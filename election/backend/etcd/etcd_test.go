@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 )
 
 func TestURLAndEnvironmentMakeTheClient(t *testing.T) {
@@ -23,6 +25,10 @@ func TestURLAndEnvironmentMakeTheClient(t *testing.T) {
 	if err != nil || config.TLS == nil || config.Endpoints[0] != "https://a:1" {
 		t.Errorf("with TLS: %v, servers %q, TLS %v", err, config.Endpoints, config.TLS)
 	}
+}
+
+func TestErrorsOfURLsShowNoPassword(t *testing.T) {
+	storetest.Opener(Open).HidesPasswords(t, "etcd", "etcd://127.0.0.1:2379")
 }
 
 func TestBadURLIsAnErrorThatShowsAGoodOne(t *testing.T) {

@@ -52,8 +52,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -67,6 +69,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/internal/redact"
 )
 
 // Options of a backend. The zero value is good.
@@ -110,11 +113,11 @@ var connectParams = grpc.ConnectParams{MinConnectTimeout: dialTimeout,
 func Open(_ context.Context, address string) (election.Backend, func() error, error) {
 	config, options, err := parse(address, os.Getenv)
 	if err != nil {
-		return nil, nil, fmt.Errorf("etcd: URL %q: %w; a good one is etcd://127.0.0.1:2379", address, err)
+		return nil, nil, election.Permanent(fmt.Errorf("etcd: URL %q: %w; a good one is etcd://127.0.0.1:2379", redact.URL(address), err))
 	}
 	client, err := connect(config)
 	if err != nil {
-		return nil, nil, fmt.Errorf("etcd: open %s: %w", address, err)
+		return nil, nil, fmt.Errorf("etcd: open %s: %w", redact.URL(address), err)
 	}
 	b := New(client, options)
 	return b, func() error { return errors.Join(b.Close(), client.Close()) }, nil
@@ -156,9 +159,12 @@ func parse(address string, env func(string) string) (clientv3.Config, Options, e
 	secure := values.Get("tls") == "true"
 	values.Del("tls")
 	if len(values) > 0 {
-		return config, Options{}, fmt.Errorf("has unknown parameters %q", query)
+		return config, Options{}, fmt.Errorf("has unknown parameters %q", slices.Sorted(maps.Keys(values)))
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
+	if strings.Contains(hosts, "@") {
+		return config, Options{}, errors.New("has credentials, which are not taken from a URL, but from ETCDCTL_USER and ETCDCTL_PASSWORD")
+	}
 	var options Options
 	if path != "" {
 		options.Prefix = strings.TrimSuffix(path, "/") + "/"
@@ -171,8 +177,8 @@ func parse(address string, env func(string) string) (clientv3.Config, Options, e
 		scheme = "https://"
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
-		if u, err := url.Parse(scheme + host); err != nil || u.Hostname() == "" || u.Port() == "" || u.User != nil {
-			return config, options, fmt.Errorf("has the server %q, which is not host:port", host)
+		if u, err := url.Parse(scheme + host); err != nil || u.Hostname() == "" || u.Port() == "" {
+			return config, options, errors.New("has a server that is not host:port")
 		}
 		config.Endpoints = append(config.Endpoints, scheme+host)
 	}

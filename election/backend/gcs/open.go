@@ -15,6 +15,7 @@ import (
 	"golang.org/x/oauth2/google"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/redact"
 )
 
 // URLExample is a URL that Open takes.
@@ -97,7 +98,7 @@ type target struct {
 func parseURL(text string) (target, error) {
 	var t target
 	bad := func(format string, args ...any) (target, error) {
-		return t, fmt.Errorf("gcs: %q: %w; write for example %s", text, fmt.Errorf(format, args...), URLExample)
+		return t, election.Permanent(fmt.Errorf("gcs: %q: %w; write for example %s", redact.URL(text), fmt.Errorf(format, args...), URLExample))
 	}
 	u, err := url.Parse(text)
 	switch {
@@ -105,10 +106,9 @@ func parseURL(text string) (target, error) {
 		return bad("not a URL")
 	case u.Scheme != "gs":
 		return bad("the scheme is not gs")
-	case u.Host == "" || u.Port() != "":
+	case u.Host == "" || strings.Contains(u.Host, ":"):
 		return bad("it names no bucket (the address of an emulator goes into ?endpoint=)")
 	case u.User != nil:
-		text = u.Redacted()
 		return bad("credentials are not taken from a URL, but from the environment")
 	}
 	t.options = Options{Bucket: u.Host, Prefix: strings.TrimPrefix(u.Path, "/")}

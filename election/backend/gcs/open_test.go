@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 )
 
 func TestURLSaysWhereTheElectionsAre(t *testing.T) {
@@ -19,6 +21,10 @@ func TestURLSaysWhereTheElectionsAre(t *testing.T) {
 	if got, err := parseURL("gs://b"); err != nil || got.options.Prefix != PrefixDefault || got.options.Endpoint != EndpointDefault || got.anonymous {
 		t.Errorf("got %+v, %v", got, err)
 	}
+}
+
+func TestErrorsOfURLsShowNoPassword(t *testing.T) {
+	storetest.Opener(Open).HidesPasswords(t, "gs", URLExample)
 }
 
 func TestBadURLShowsAGoodOne(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/redact"
 )
 
 // Scheme is that of the URLs that Open takes.
@@ -46,10 +47,10 @@ func Open(_ context.Context, address string) (election.Backend, func() error, er
 func parse(address string) (*rest.Config, Options, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, Options{}, fmt.Errorf("%w; write %s", err, good)
+		return nil, Options{}, election.Permanent(fmt.Errorf("%q is not a URL; write %s", redact.URL(address), good))
 	}
 	if err := check(u); err != nil {
-		return nil, Options{}, fmt.Errorf("URL %q %w; write %s", u.Redacted(), err, good)
+		return nil, Options{}, election.Permanent(fmt.Errorf("URL %q %w; write %s", redact.URL(address), err, good))
 	}
 	query := u.Query()
 	options := Options{Namespace: u.Host, NoEvents: query.Get("events") == "off"}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 )
 
 const kubeconfig = `apiVersion: v1
@@ -58,6 +60,10 @@ func TestURLsAreRead(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestErrorsOfURLsShowNoPassword(t *testing.T) {
+	storetest.Opener(Open).HidesPasswords(t, "kubernetes", "kubernetes://NAMESPACE")
 }
 
 func TestBadURLsAreRefusedWithAGoodOne(t *testing.T) {

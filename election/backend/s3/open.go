@@ -14,6 +14,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/redact"
 )
 
 // URLExample is a URL that Open takes.
@@ -40,7 +41,7 @@ func Open(ctx context.Context, text string) (election.Backend, func() error, err
 		return nil, nil, fmt.Errorf("s3: configuration of AWS: %w", err)
 	}
 	if loaded.Region == "" {
-		return nil, nil, fmt.Errorf("s3: %q: no Region; add ?region=... or set AWS_REGION", text)
+		return nil, nil, fmt.Errorf("s3: %q: no Region; add ?region=... or set AWS_REGION", redact.URL(text))
 	}
 	client := s3.NewFromConfig(loaded, func(o *s3.Options) {
 		o.UsePathStyle = target.pathStyle
@@ -69,7 +70,7 @@ type target struct {
 func parseURL(text string) (target, error) {
 	var t target
 	bad := func(format string, args ...any) (target, error) {
-		return t, fmt.Errorf("s3: %q: %w; write for example %s", text, fmt.Errorf(format, args...), URLExample)
+		return t, election.Permanent(fmt.Errorf("s3: %q: %w; write for example %s", redact.URL(text), fmt.Errorf(format, args...), URLExample))
 	}
 	u, err := url.Parse(text)
 	switch {
@@ -77,7 +78,7 @@ func parseURL(text string) (target, error) {
 		return bad("not a URL")
 	case u.Scheme != "s3":
 		return bad("the scheme is not s3")
-	case u.Host == "" || u.Port() != "":
+	case u.Host == "" || strings.Contains(u.Host, ":"):
 		return bad("it names no bucket (the address of a store goes into ?endpoint=)")
 	case u.User != nil:
 		return bad("credentials are not taken from a URL, but from the environment or AWS's files")

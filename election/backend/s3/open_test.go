@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 )
 
 func TestURLSaysWhereTheElectionsAre(t *testing.T) {
@@ -18,6 +20,10 @@ func TestURLSaysWhereTheElectionsAre(t *testing.T) {
 	if got, err := parseURL("s3://b"); err != nil || got.options.Prefix != PrefixDefault || got.pathStyle {
 		t.Errorf("got %+v, %v", got, err)
 	}
+}
+
+func TestErrorsOfURLsShowNoPassword(t *testing.T) {
+	storetest.Opener(Open).HidesPasswords(t, "s3", URLExample)
 }
 
 func TestBadURLShowsAGoodOne(t *testing.T) {

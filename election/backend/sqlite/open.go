@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/polling"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/redact"
 )
 
 // URLExample is a URL that Open takes.
@@ -49,7 +50,7 @@ func Open(_ context.Context, text string) (election.Backend, func() error, error
 func open(text string) (*store, *sql.DB, error) {
 	path, options, err := parse(text)
 	if err != nil {
-		return nil, nil, election.Permanent(fmt.Errorf("sqlite: URL %q: %w; write for example %s", text, err, URLExample))
+		return nil, nil, election.Permanent(fmt.Errorf("sqlite: URL %q: %w; write for example %s", redact.URL(text), err, URLExample))
 	}
 	// busy_timeout is what a request would lower it to; fullfsync makes a sync reach
 	// the disk on macOS.

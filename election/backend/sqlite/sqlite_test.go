@@ -647,6 +647,10 @@ func TestURLSaysWhereTheDatabaseIs(t *testing.T) {
 	}
 }
 
+func TestErrorsOfURLsShowNoPassword(t *testing.T) {
+	storetest.Opener(Open).HidesPasswords(t, "sqlite", URLExample)
+}
+
 func TestBadURLsAreRefusedWithAGoodOne(t *testing.T) {
 	for _, url := range []string{
 		"", "elections.db", "mysql:///a.db", "sqlite://a.db", "sqlite://dir/a.db", "sqlite:a.db", "sqlite://", "sqlite:///", "sqlite:///a/",

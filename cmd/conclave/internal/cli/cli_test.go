@@ -62,6 +62,19 @@ func TestStoresAreParsed(t *testing.T) {
 	}
 }
 
+func TestErrorsOfStoresShowNoPassword(t *testing.T) {
+	for _, text := range []string{"zk://me:secret@a:1/x", "zk+tls://secret@a", "me:secret@a:1", "zk:///a?password=secret",
+		"file://me:secret@host/dir", "dir?token=secret"} {
+		got, err := ParseStore(text)
+		if err == nil || strings.Contains(err.Error(), "secret@") || strings.Contains(err.Error(), "=secret") {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	if _, err := Servers("etcd://me:secret@a:1"); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Error(err)
+	}
+}
+
 func TestServersComeFromTheFlagThenTheEnvironmentThenThisMachine(t *testing.T) {
 	t.Setenv(StoreVariable, "")
 	if got, _ := Servers(""); got.Servers != DefaultServers {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/redact"
 )
 
 // StoreVariable is the environment variable that names the store, or the
@@ -34,7 +35,7 @@ func ParseStore(text string) (Store, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
 		if !strings.ContainsAny(text, ".:[") && text != "localhost" {
-			return Store{}, Usage(storeForms, "%q is neither a URL nor a server with its port", text)
+			return Store{}, Usage(storeForms, "%q is neither a URL nor a server with its port", redact.URL(text))
 		}
 		scheme, rest = "zk", text
 	}
@@ -42,7 +43,10 @@ func ParseStore(text string) (Store, error) {
 	switch short {
 	case "zk", "zookeeper":
 		if rest == "" || rest[0] == '/' {
-			return Store{}, Usage(storeForms, "store %q names no server", text)
+			return Store{}, Usage(storeForms, "store %q names no server", redact.URL(text))
+		}
+		if servers, _, _ := strings.Cut(rest, "/"); strings.Contains(servers, "@") {
+			return Store{}, Usage("write --auth digest:USER:PASSWORD", "store %q has credentials", redact.URL(text))
 		}
 		scheme = strings.Replace(scheme, "zk", "zookeeper", 1)
 		return Store{Scheme: "zookeeper", URL: scheme + "://" + rest, Servers: rest, TLS: secure}, checkPorts(rest)
@@ -51,7 +55,7 @@ func ParseStore(text string) (Store, error) {
 	case "file":
 		u, err := url.Parse(text)
 		if err != nil || u.Host != "" || u.Path == "" {
-			return Store{}, Usage(storeForms, "store %q is not file:///DIR", text)
+			return Store{}, Usage(storeForms, "store %q is not file:///DIR", redact.URL(text))
 		}
 		return Store{Scheme: "file", URL: text, Dir: u.Path}, nil
 	}
@@ -75,7 +79,7 @@ func Servers(flag string) (Store, error) {
 		return Store{}, err
 	}
 	if store.Scheme != "zookeeper" {
-		return Store{}, Usage("name a server with --server HOST:PORT", "store %q has no znodes", flag)
+		return Store{}, Usage("name a server with --server HOST:PORT", "store %q has no znodes", redact.URL(flag))
 	}
 	return store, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/peers"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/internal/redact"
 )
 
 // kind is a backend as the command line knows it.
@@ -164,7 +165,7 @@ func findBackend(store cli.Store) (kind, error) {
 		schemes = append(schemes, k.scheme+"://")
 	}
 	return kind{}, cli.Usage("write zk://HOST:PORT or a URL with one of "+strings.Join(schemes, " "),
-		"store %q: there is no backend %q", store.URL, store.Scheme)
+		"store %q: there is no backend %q", redact.URL(store.URL), store.Scheme)
 }
 
 // storeTable is the list of backends for the help.

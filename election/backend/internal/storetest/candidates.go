@@ -61,6 +61,18 @@ func (o Opener) RefusesURLs(t *testing.T, advice string, urls ...string) {
 	}
 }
 
+// HidesPasswords fails the test if a URL of the scheme that has a password where none
+// belongs, or one that nobody can read, is not refused as RefusesURLs says.
+func (o Opener) HidesPasswords(t *testing.T, scheme, advice string) {
+	t.Helper()
+	var urls []string
+	for _, rest := range []string{"://user:secret@host/path?nonsense=1", "://user:secret@host:99/path?nonsense=1", "x://user:secret@host:99/path",
+		"://user:secret@host:abc/path", "://user:/secret@host/path", "://user:secret@%zz", "://host:99?password=secret", ":secret@host"} {
+		urls = append(urls, scheme+rest)
+	}
+	o.RefusesURLs(t, advice, urls...)
+}
+
 // acquireTries is how often a candidate asks a store that has just been restarted, and
 // acquirePause the time between two.
 const (
