@@ -37,8 +37,9 @@ type Backend interface {
 	// Release ends the claim, whether granted, waiting or unknown to
 	// the store. It may be called again after any error, and never touches a
 	// grant of another claim. Only a store that holds nothing of this claim
-	// any more lets it return nil. The Elector gives up after some time; the
-	// backend sees to it that the claim goes when it can, or expires.
+	// any more lets it return nil. The Elector gives up after some seconds, and
+	// at once where Release matches ErrClosed; the backend sees to it that the claim
+	// goes when it can, or expires.
 	Release(ctx context.Context, grant Grant) error
 
 	// Observe yields the present View and then each one that differs, until

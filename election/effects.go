@@ -12,8 +12,18 @@ import (
 	"github.com/conclave-project/conclave/internal/elector"
 )
 
-// minRelease is the least time that a release is given.
-const minRelease = 500 * time.Millisecond
+// minRelease and maxRelease bound the time that a release is given. What a store does not
+// take back in it expires there: others wait for the rest of the lease, and nobody waits
+// for hours for the end of a process.
+const (
+	minRelease = 500 * time.Millisecond
+	maxRelease = 5 * time.Second
+)
+
+// releaseLimit is the time that the release of a grant with a lease is given.
+func releaseLimit(lease time.Duration) time.Duration {
+	return min(max(lease/2, minRelease), maxRelease)
+}
 
 // releasePause is the pause between two tries to release.
 const releasePause = 50 * time.Millisecond
@@ -82,7 +92,7 @@ func (r *run) acquire(e elector.Acquire) {
 		if err == nil || options.Clock.Now().Sub(began) >= servedAfter {
 			r.elector.served.Store(true)
 		}
-		warmUp.finish(options.Lease / 4)
+		warmUp.finish(min(options.Lease/4, maxRelease))
 		if err == nil {
 			err = grant.check()
 		}
@@ -271,8 +281,7 @@ func (r *run) stuck(e elector.Stuck) {
 	}
 }
 
-// release releases the grant of an attempt, again and again until the backend agrees
-// or the time for it is over; then the store expires it.
+// release releases the grant of an attempt.
 func (r *run) release(e elector.Release) {
 	a := r.attempts[e.Attempt]
 	if a == nil {
@@ -286,14 +295,20 @@ func (r *run) release(e elector.Release) {
 	})
 }
 
+// returnGrant releases a grant, again and again until the backend agrees, no try can
+// succeed, or the time for it is over; then the store expires it. The time goes by the
+// lease that the store gave, and is never longer than the machine waits (ReleaseMs).
 func (r *run) returnGrant(grant Grant) error {
-	limit := max(r.elector.options.Lease/2, minRelease)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), limit)
+	lease := r.elector.options.Lease
+	if grant.Lease > 0 {
+		lease = min(lease, grant.Lease)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), releaseLimit(lease))
 	defer cancel()
 	for {
 		err := r.elector.backend.Release(ctx, grant)
-		if err == nil {
-			return nil
+		if err == nil || r.elector.final(err) {
+			return err
 		}
 		select {
 		case <-ctx.Done():

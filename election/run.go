@@ -13,7 +13,8 @@ import (
 
 // Run campaigns, runs the function while this candidate leads, and returns
 // when all is over: the function has returned and the election was released
-// or is left to expire.
+// or is left to expire. A store that does not answer is asked to release it for half of
+// the lease, and for five seconds at most; one that was closed, not again.
 //
 // The function's context ends before anybody else may lead, with the reason as
 // its cause. Run returns
@@ -122,7 +123,7 @@ func newRun(e *Elector, ctx context.Context, function func(context.Context, Lead
 			RetryMs:      millisUp(o.Retry),
 			RetryMaxMs:   millisUp(o.RetryMax),
 			EndLimitMs:   millisUp(max(0, o.EndLimit)),
-			ReleaseMs:    max(o.Lease/2, minRelease).Milliseconds(),
+			ReleaseMs:    releaseLimit(o.Lease).Milliseconds(),
 			Forever:      !once,
 			Seed:         randomSeed(),
 
@@ -171,7 +172,7 @@ func (r *run) loop() {
 	r.publish()
 	r.workers.Wait()
 	r.returnLate()
-	r.elector.teller.await(max(r.elector.options.Lease/4, minRelease))
+	r.elector.teller.await(min(max(r.elector.options.Lease/4, minRelease), maxRelease))
 }
 
 // returnLate releases the grants that came too late for the loop and were put

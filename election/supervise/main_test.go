@@ -57,6 +57,8 @@ type testOrder struct {
 	// Shortened the file that it makes then.
 	Shortens  time.Duration
 	Shortened string
+	// Holds names a file: releases make it, and never return.
+	Holds string
 	// CutWhen and ResignWhen name files: the store becomes unreachable, or the
 	// leadership is given up, when there is one.
 	CutWhen, ResignWhen string
@@ -150,6 +152,9 @@ func (o testOrder) backend() (election.Backend, error) {
 	if o.Grants > 0 {
 		return shortLease{store, o.Grants}, nil
 	}
+	if o.Holds != "" {
+		return holding{store, o.Holds}, nil
+	}
 	if o.Shortens > 0 {
 		return shortening{store, o.Shortens, o.Shortened}, nil
 	}
@@ -184,6 +189,19 @@ type shortLease struct {
 func (s shortLease) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	claim.Lease = s.lease
 	return s.Backend.Acquire(ctx, claim)
+}
+
+// holding never returns from a release.
+type holding struct {
+	election.Backend
+	file string
+}
+
+func (h holding) Release(context.Context, election.Grant) error {
+	if err := os.WriteFile(h.file, []byte("asked\n"), 0o600); err != nil {
+		panic(err)
+	}
+	select {}
 }
 
 // when calls the function once the file exists, if one is named.

@@ -177,6 +177,8 @@ type Command struct {
 // SIGTERM. SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH and SIGCONT are only passed on;
 // waiting, SIGHUP ends the run and the others do nothing. SIGHUP and SIGINT stay
 // ignored, here and by the command, if this process was started so (nohup).
+// SIGTERM, SIGINT or SIGQUIT a second or more after the command has gone ends Run though the
+// store has not answered that the election is released: it expires there.
 //
 // Unless the Elector was made with Once, only these end the run: a command that ends or
 // cannot be started, or a lost leadership, is followed by another campaign.

@@ -96,6 +96,32 @@ func TestSignalWhileWaitingEndsTheRun(t *testing.T) {
 	}
 }
 
+// TestAnotherSignalEndsARunThatWaitsForTheStore, and the first one of a process and its
+// group does not, though it comes twice.
+func TestAnotherSignalEndsARunThatWaitsForTheStore(t *testing.T) {
+	dir := t.TempDir()
+	acted, asked := filepath.Join(dir, "acted"), filepath.Join(dir, "asked")
+	r := start(t, testOrder{Expires: true, Holds: asked, Lease: time.Hour, Grace: 100 * time.Millisecond, Args: acting(acted)})
+	awaittest.Until(t, "the command acts", acts(acted, "1"))
+	r.signal(syscall.SIGTERM)
+	awaittest.Until(t, "the store is asked", func() bool { return len(lines(asked)) > 0 })
+	if !silent(acted) {
+		t.Error("the election is released while the command acts")
+	}
+	awaittest.Until(t, "it ends", func() bool {
+		r.signal(syscall.SIGTERM)
+		select {
+		case <-r.ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if code := r.code(); code != 128+15 {
+		t.Errorf("code %d\n%s", code, &r.output)
+	}
+}
+
 // TestEverybodyIsGoneBeforeTheNextLeads: the grandchild has a session of its
 // own and ignores SIGTERM.
 func TestEverybodyIsGoneBeforeTheNextLeads(t *testing.T) {

@@ -126,6 +126,11 @@ func lookup(name string) (string, error) {
 	return filepath.Abs(path)
 }
 
+// signalAgain is how long after the end of the run has begun, with no command any more, a
+// signal is another one and ends the waiting for the store: timeout(1) sends each
+// twice, to a process and to its group.
+const signalAgain = time.Second
+
 // campaign runs the elector, and takes the signals while nobody leads.
 func (s *supervisor) campaign(ctx context.Context) error {
 	turns := make(chan *turn)
@@ -147,6 +152,8 @@ func (s *supervisor) campaign(ctx context.Context) error {
 		defer timer.Stop()
 		patience = timer.C
 	}
+	stopping, insists := ctx.Done(), make(<-chan time.Time)
+	impatient := false // a signal counts as another one
 	for {
 		select {
 		case t := <-turns:
@@ -155,8 +162,15 @@ func (s *supervisor) campaign(ctx context.Context) error {
 			t.done <- nil
 		case <-patience:
 			s.cancel(errWaited)
+		case <-stopping:
+			stopping, insists = nil, time.After(signalAgain)
+		case <-insists:
+			impatient = true
 		case one := <-s.signals:
-			if ends, how := endsRun(one, false); ends {
+			switch ends, how := endsRun(one, impatient); {
+			case ends && impatient:
+				return context.Cause(ctx) // nothing of the command lives, and the store expires the rest
+			case ends:
 				s.cancel(&stopError{how})
 			}
 		case err := <-ended:

@@ -19,7 +19,9 @@ pass it along, so that the resource that is acted upon can refuse an older one. 
 deadline is in seconds since boot, as in /proc/uptime: until then the leadership
 was proved when the command began, and renewals move it on. When the leadership
 ends, the command and all its descendants are told to end (SIGTERM), and killed
-after the grace, before anybody else may lead. Signals are passed on.
+after the grace, before anybody else may lead. Signals are passed on. A store that
+does not answer then is asked for five seconds at most to release the election, which
+expires there if it is not; one more SIGTERM or SIGINT ends that wait.
 
 --on-elected is run before the command, and must end with code 0. --on-lost is
 run after the command and its descendants have gone, once for every leadership
