@@ -113,3 +113,9 @@ func (b *Backend) Empty() {
 		}
 	})
 }
+
+// Questions returns how many questions wait for answers of others.
+func (b *Backend) Questions() (n int) {
+	_ = b.call(b.life, func() { n = len(b.asked) })
+	return n
+}

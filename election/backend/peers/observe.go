@@ -275,8 +275,14 @@ func (b *Backend) Ask(ctx context.Context, name string, request election.Request
 	return nil
 }
 
+// errSilent is why nothing is known of a request that was sent.
+var errSilent = errors.New("it has not answered, and leads no more or is not connected: it may have taken the request")
+
 func (b *Backend) askLeader(ctx context.Context, name string, request election.Request) error {
 	here := false
+	var leader algo.ID
+	var asked *link
+	var changed <-chan struct{}
 	serial, answer, err := b.ask(ctx, func(serial string) error {
 		c := b.contests[name]
 		if c == nil {
@@ -285,28 +291,60 @@ func (b *Backend) askLeader(ctx context.Context, name string, request election.R
 		if here = c.take(request); here {
 			return nil
 		}
-		l := b.links[c.machine.Status().Leader]
-		if l == nil {
+		leader = c.machine.Status().Leader
+		if asked = b.links[leader]; asked == nil {
 			return election.ErrNoLeader
 		}
-		l.note(name, note{Kind: noteAsk, Serial: serial, Request: &request})
+		asked.note(name, note{Kind: noteAsk, Serial: serial, Request: &request})
+		changed = wait(&c.changed)
 		return nil
 	})
 	if err != nil || here {
 		return err
 	}
 	defer b.forget(serial)
-	select {
-	case text := <-answer:
-		if text != "" {
-			return election.ErrNoLeader
+	for {
+		select {
+		case text := <-answer:
+			return refusal(text)
+		case <-changed:
+			answers := true
+			if err := b.call(ctx, func() { changed, answers = b.stillAsked(name, leader, asked) }); err != nil {
+				return err
+			}
+			if answers {
+				continue
+			}
+			select {
+			case text := <-answer: // it came before the change
+				return refusal(text)
+			default:
+				return fmt.Errorf("%s: %w", leader, errSilent)
+			}
+		case <-b.done:
+			return b.err
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
-		return nil
-	case <-b.done:
-		return b.err
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
+}
+
+// stillAsked reports whether the member that was asked over a link may still answer, and
+// returns what tells of the next change.
+func (b *Backend) stillAsked(name string, leader algo.ID, l *link) (changed <-chan struct{}, answers bool) {
+	c := b.contests[name]
+	if c == nil || b.links[leader] != l || c.machine.Status().Leader != leader {
+		return nil, false
+	}
+	return wait(&c.changed), true
+}
+
+// refusal is the error that the text of an answer stands for.
+func refusal(text string) error {
+	if text != "" {
+		return election.ErrNoLeader
+	}
+	return nil
 }
 
 // take notes a request for the holder; false if it is for somebody else.

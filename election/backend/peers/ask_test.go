@@ -1,0 +1,33 @@
+package peers_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/awaittest"
+)
+
+// TestAskOfALeaderThatIsGoneReturns: the member that leads is frozen when it is asked, and
+// then nobody is connected to it. Nobody else knows whether it has taken the request.
+func TestAskOfALeaderThatIsGoneReturns(t *testing.T) {
+	g := found(t, 3, nil)
+	for _, b := range g {
+		await(t, b, "x", whole)
+	}
+	acquire(t, g[1], claim("x", "leader", 0))
+	await(t, g[0], "x", func(v election.View, err error) bool { return v.Leader == "leader" && err == nil })
+	thawed := make(chan struct{})
+	defer close(thawed)
+	g[1].Freeze(thawed)
+	asked, ctx := make(chan error, 1), awaittest.Within(t)
+	go func() { asked <- g[0].Ask(ctx, "x", election.Request{}) }()
+	awaittest.Until(t, "it is asked", func() bool { return g[0].Questions() == 1 })
+	g[0].Cut()
+	g[0].Heal()
+	acquire(t, g[2], claim("x", "next", 0))
+	if err := <-asked; err == nil || ctx.Err() != nil || errors.Is(err, election.ErrNoLeader) {
+		t.Errorf("Ask returned %v", err)
+	}
+	awaittest.Until(t, "the question is forgotten", func() bool { return g[0].Questions() == 0 })
+}
