@@ -23,7 +23,9 @@ const (
 // Observe yields the queue whenever it has changed.
 func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.View, error] {
 	return func(yield func(election.View, error) bool) {
-		observer := b.store.Observe(ctx, name)
+		life, end := context.WithCancel(ctx)
+		defer end() // it may be left early, and ctx last as long as the program
+		observer := b.store.Observe(life, name)
 		last, first, failed := election.View{Election: name}, true, false
 		for ctx.Err() == nil {
 			view := last
