@@ -38,7 +38,7 @@ func (f *tlsFlags) dial(store cli.Store) (dialFunc, error) {
 		Key: secure.Store{Location: cmp.Or(f.cert, os.Getenv("CONCLAVE_TLS_CERT")), Password: password,
 			KeyLocation: cmp.Or(f.key, os.Getenv("CONCLAVE_TLS_KEY"))},
 		Trust:  secure.Store{Location: cmp.Or(f.ca, os.Getenv("CONCLAVE_TLS_CA")), Password: password},
-		Reload: true,
+		Reload: true, DialedNameOnly: true,
 	}
 	const hint = "--tls-ca, --tls-cert and --tls-key name the files, or CONCLAVE_TLS_CA, CONCLAVE_TLS_CERT and CONCLAVE_TLS_KEY"
 	if settings.Key.KeyLocation != "" && settings.Key.Location == "" {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/certtest"
 )
 
@@ -237,6 +238,34 @@ func TestWhomIsDialed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNameAloneCountsForClients: who makes a name resolve to an address of his own, for which
+// he has a certificate, is not taken for the server of that name.
+func TestNameAloneCountsForClients(t *testing.T) {
+	ca := certtest.New("ca")
+	me := ca.Issue("me", "127.0.0.1")
+	for _, c := range []struct {
+		certificate, dialed string
+		ok                  bool
+	}{
+		{"127.0.0.1", "localhost", false},
+		{"localhost", "localhost", true},
+		{"127.0.0.1", "127.0.0.1", true},
+		{"localhost", "127.0.0.1", false},
+	} {
+		addr := echo(t, open(t, settings(t, t.TempDir(), ca.Issue("server", c.certificate), ca)), false)
+		s := settings(t, t.TempDir(), me, ca)
+		s.DialedNameOnly = true
+		_, port, _ := net.SplitHostPort(addr)
+		conn, err := open(t, s).Dial(awaittest.Within(t), "tcp", net.JoinHostPort(c.dialed, port))
+		if (err == nil) != c.ok {
+			t.Errorf("a certificate for %s is shown by %s: Dial says %v", c.certificate, c.dialed, err)
+		}
+		if err == nil {
+			conn.Close()
+		}
 	}
 }
 

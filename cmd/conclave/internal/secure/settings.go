@@ -19,6 +19,7 @@ type Settings struct {
 	ClientAuth      string // clientAuth: none, want or need; "" is need
 	NoHostCheck     bool   // hostnameVerification=false: who is dialed may have any name, and so may who dials
 	ClientHostCheck bool   // clientHostnameVerification: who dials has a certificate for the address it comes from
+	DialedNameOnly  bool   // none of Apache's: a name that is dialed counts, and not the address that it is found to have
 	ReverseDNS      bool   // allowReverseDnsLookup: or for the name that its address has
 
 	ClientID ClientID // of who connects

@@ -35,8 +35,12 @@ const reverseMax = 5 * time.Second
 
 // isFor compares the first certificate of a chain with an address, then with the name that
 // was dialed, then with the names of the address if allowReverseDnsLookup is set, as
-// Apache does.
+// Apache does. With DialedNameOnly it compares it with what was dialed alone, a name or an
+// address: whose address a name has, the network says.
 func (s *Source) isFor(chain []*x509.Certificate, address, name string) error {
+	if s.settings.DialedNameOnly && name != "" {
+		return verifyHost(chain, name)
+	}
 	err := verifyHost(chain, address)
 	if err == nil {
 		return nil
