@@ -36,5 +36,5 @@ func (f *saslFlag) proof() (proofFunc, error) {
 	if err != nil {
 		return nil, cli.Usage(hint, "%w", err)
 	}
-	return func(_ context.Context, host string) (client.Proof, error) { return begin("zookeeper/" + host) }, nil
+	return func(ctx context.Context, host string) (client.Proof, error) { return begin(ctx, "zookeeper/"+host) }, nil
 }

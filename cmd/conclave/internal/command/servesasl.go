@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -82,7 +83,7 @@ func peerProofs(cfg *server.Config, s *zoocfg.PeerSASL, file *login.File) error 
 		return err
 	}
 	cfg.PeerProofs.Client = func(host string) (sasl.Client, error) {
-		return prove(strings.Replace(s.Principal, "/_HOST", "/"+strings.ToLower(host), 1))
+		return prove(context.Background(), strings.Replace(s.Principal, "/_HOST", "/"+strings.ToLower(host), 1))
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package login
 
 import (
+	"context"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/sasl"
@@ -39,7 +40,7 @@ func (f *File) digestServer(section string, m *module, service Service) (func() 
 }
 
 // digestClient proves that this server is the user of a section.
-func (f *File) digestClient(section string, m *module, service Service) (func(string) (sasl.Client, error), error) {
+func (f *File) digestClient(section string, m *module, service Service) (Begin, error) {
 	if err := f.allowed(section); err != nil {
 		return nil, err
 	}
@@ -47,5 +48,7 @@ func (f *File) digestClient(section string, m *module, service Service) (func(st
 	if user == "" || password == "" {
 		return nil, f.wrong(section, "want username=\"NAME\" and password=\"PASSWORD\"")
 	}
-	return func(string) (sasl.Client, error) { return sasl.DigestClient(service.digest, user, password), nil }, nil
+	return func(context.Context, string) (sasl.Client, error) {
+		return sasl.DigestClient(service.digest, user, password), nil
+	}, nil
 }

@@ -2,13 +2,14 @@ package login
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/conclave-project/conclave/internal/sasl"
 	"github.com/jcmturner/gokrb5/v8/client"
@@ -22,12 +23,12 @@ import (
 // initiator returns what begins exchanges in which this side proves to be the principal
 // of a section. Tickets are asked for when they are needed: Kerberos may be down at the
 // start.
-func (f *File) initiator(section string, m *module) (func(string) (sasl.Client, error), error) {
+func (f *File) initiator(section string, m *module) (Begin, error) {
 	conf, err := loadKrb5(f.settings.krb5Conf())
 	if err != nil {
 		return nil, fmt.Errorf("Kerberos' configuration (java.security.krb5.conf, KRB5_CONFIG): %w", err)
 	}
-	holder := &ticketHolder{conf: conf}
+	holder := &ticketHolder{conf: conf, turn: make(chan struct{}, 1)}
 	if m.on("useTicketCache") {
 		holder.cache = strings.TrimPrefix(m.options["ticketCache"], "FILE:")
 		if holder.cache == "" {
@@ -44,8 +45,9 @@ func (f *File) initiator(section string, m *module) (func(string) (sasl.Client, 
 			return nil, err
 		}
 	}
-	return func(principal string) (sasl.Client, error) {
-		return &initiating{get: holder.get, to: principal}, nil
+	return func(ctx context.Context, principal string) (sasl.Client, error) {
+		get := func(service string) (shown, error) { return holder.get(ctx, service) }
+		return &initiating{get: get, to: principal}, nil
 	}, nil
 }
 
@@ -57,10 +59,13 @@ type ticketHolder struct {
 	keys  *keyTable // nil: tickets come from cache
 	cache string
 
-	mu     sync.Mutex
+	turn   chan struct{} // of 1: who has put something in owns the rest
 	client *client.Client
 	with   any // the keys that client has
 }
+
+// ticketMax is how long a ticket is waited for.
+const ticketMax = 10 * time.Second
 
 // shown is what a service is shown.
 type shown struct {
@@ -70,10 +75,39 @@ type shown struct {
 	realm  string
 }
 
-// get returns a ticket for a service.
-func (h *ticketHolder) get(service string) (shown, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// get returns a ticket for a service. The library knows no context: what asks a silent
+// KDC when ctx ends is left behind, one at a time, until the library gives it up.
+func (h *ticketHolder) get(ctx context.Context, service string) (shown, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, ticketMax, errors.New("the KDC does not answer"))
+	defer cancel()
+	silent := func() (shown, error) {
+		return shown{}, fmt.Errorf("get a ticket for %s: %w", service, context.Cause(ctx))
+	}
+	select {
+	case h.turn <- struct{}{}:
+	case <-ctx.Done():
+		return silent()
+	}
+	var with shown
+	asked := make(chan error, 1)
+	go func() {
+		defer func() { <-h.turn }()
+		_, _, err := guarded(func() (_ []byte, _ bool, err error) {
+			with, err = h.ask(service)
+			return nil, false, err
+		})
+		asked <- err
+	}()
+	select {
+	case err := <-asked:
+		return with, err
+	case <-ctx.Done():
+		return silent()
+	}
+}
+
+// ask asks the KDC, unless there is a ticket. It belongs to whose turn it is.
+func (h *ticketHolder) ask(service string) (shown, error) {
 	c, err := h.current()
 	if err != nil {
 		return shown{}, err
@@ -82,7 +116,7 @@ func (h *ticketHolder) get(service string) (shown, error) {
 	return shown{ticket, key, c.Credentials.CName(), c.Credentials.Domain()}, err
 }
 
-// current returns a client with the keys of now. Called with mu held.
+// current returns a client with the keys of now. It belongs to whose turn it is.
 func (h *ticketHolder) current() (*client.Client, error) {
 	if h.keys == nil {
 		cache, err := credentials.LoadCCache(h.cache)

@@ -12,6 +12,7 @@
 package login
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -75,7 +76,7 @@ func (f *File) Server(section string, service Service) (func() sasl.Server, erro
 
 // Client returns what begins exchanges in which this server proves who it is, to one of
 // a principal such as zkquorum/host@REALM; with DIGEST-MD5 that has no meaning.
-func (f *File) Client(section string, service Service) (func(principal string) (sasl.Client, error), error) {
+func (f *File) Client(section string, service Service) (Begin, error) {
 	m, err := f.section(section)
 	if err != nil {
 		return nil, err
@@ -85,6 +86,10 @@ func (f *File) Client(section string, service Service) (func(principal string) (
 	}
 	return f.digestClient(section, m, service)
 }
+
+// Begin begins an exchange in which this side proves itself to a principal. Its context
+// bounds what the exchange asks of a KDC; who begins none does not wait for one.
+type Begin func(ctx context.Context, principal string) (sasl.Client, error)
 
 func (f *File) section(name string) (*module, error) {
 	m, ok := f.sections[name]

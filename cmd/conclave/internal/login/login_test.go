@@ -166,7 +166,7 @@ func TestPasswordsComeFromTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := prove("")
+	c, err := prove(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
