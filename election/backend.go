@@ -2,6 +2,7 @@ package election
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"os"
 	"time"
@@ -166,7 +167,10 @@ type Operator interface {
 	// History returns the latest leaderships of an election, oldest first, at
 	// least the last HistoryMin as far as there were so many.
 	History(ctx context.Context, election string) ([]Tenure, error)
-	// Ask leaves a request for the present leader. ErrNoLeader: there is none.
+	// Ask leaves a request for the present leader. ErrNoLeader: there is none. There is
+	// one place for requests, and a later one takes it (Request.Replaces): a transfer
+	// that the leader has not seen yet may be dropped for it, a request to resign may not.
+	// ErrResigning: such a one stands, and this one is for a transfer.
 	Ask(ctx context.Context, election string, request Request) error
 }
 
@@ -193,6 +197,20 @@ func (r Request) WithID() Request {
 		r.ID = newNonce()[:16]
 	}
 	return r
+}
+
+// Replaces reports whether the request may take the place of the one that stands there, nil
+// for none; both carry the token of the leadership that is asked. One to resign stands
+// until that is over, and is replaced by its like alone, which asks for the same. The error
+// matches ErrResigning. A backend's Ask calls it.
+func (r Request) Replaces(standing *Request) error {
+	if standing == nil || standing.Token != r.Token || standing.Transfer != "" || r.Transfer == "" {
+		return nil
+	}
+	if standing.By != "" {
+		return fmt.Errorf("%w, by %s", ErrResigning, standing.By)
+	}
+	return ErrResigning
 }
 
 // Tenure is one leadership in the history of an election.

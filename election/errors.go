@@ -37,6 +37,9 @@ var (
 	ErrNoCandidate = errors.New("no such candidate waits")
 	// ErrNoLeader is returned when a request finds nobody who leads.
 	ErrNoLeader = errors.New("nobody leads")
+	// ErrResigning is returned when a transfer is asked of a leader that was asked to resign
+	// and has not done so yet.
+	ErrResigning = errors.New("the leader was asked to resign before")
 	// ErrLeaseTooShort is returned by Leadership.Ensure when no renewal can leave as
 	// much time as was asked for.
 	ErrLeaseTooShort = errors.New("the lease is too short")

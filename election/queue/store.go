@@ -30,7 +30,8 @@ type Store interface {
 	Names(ctx context.Context) ([]string, error)
 
 	// Ask leaves a request, which goes with the holder's lease, and wakes the
-	// holder. ErrConflict says that it does not hold the election any more.
+	// holder, unless Request.Replaces refuses it beside the one that stands there.
+	// ErrConflict says that it does not hold the election any more.
 	Ask(ctx context.Context, name string, holder Holder, request election.Request) error
 
 	// Mark gives errors of the store the marks of package election: ErrLost,

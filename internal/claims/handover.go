@@ -81,6 +81,9 @@ func (a Asking) Edit(now clock.Instant, _ time.Time, seen Sight) (Record, bool, 
 	}
 	asked := a.Request
 	asked.Token = record.Token
+	if err := asked.Replaces(record.Request); err != nil {
+		return record, false, err
+	}
 	record.Request = &asked
 	return record, true, nil
 }

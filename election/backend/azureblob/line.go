@@ -155,10 +155,13 @@ func (l line) tidied(nonce string, token election.Token) (line, bool) {
 }
 
 // asked returns the line with a request, unless a later leadership was asked
-// for something already: then that of the request is over.
+// for something already: then that of the request is over. See Request.Replaces.
 func (l line) asked(request election.Request) (line, error) {
 	if l.Request != nil && l.Request.Token > request.Token {
 		return l, election.ErrNoLeader
+	}
+	if err := request.Replaces(l.Request); err != nil {
+		return l, err
 	}
 	l.Request = &request
 	return l, nil

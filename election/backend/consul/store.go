@@ -113,11 +113,24 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Ask leaves the request, locked by the holder's session.
+// Ask leaves the request, locked by the holder's session, in the place of the one that it
+// has looked at.
 func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, request election.Request) error {
-	_, failed, err := s.transact(ctx,
+	key := s.keys.request(name)
+	before, _, err := s.consult(ctx, &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: key})
+	if err != nil {
+		return err
+	}
+	if err := request.Replaces(queue.DecodeRequest(before[0].Value)); err != nil {
+		return err
+	}
+	unchanged := &api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: before[0].ModifyIndex}
+	if before[0].ModifyIndex == 0 {
+		unchanged = &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: key}
+	}
+	_, failed, err := s.transact(ctx, unchanged,
 		&api.KVTxnOp{Verb: api.KVCheckSession, Key: holder.Key, Session: holder.Owner},
-		&api.KVTxnOp{Verb: api.KVLock, Key: s.keys.request(name), Value: queue.Encode(request), Session: holder.Owner})
+		&api.KVTxnOp{Verb: api.KVLock, Key: key, Value: queue.Encode(request), Session: holder.Owner})
 	if err == nil && failed >= 0 {
 		err = queue.ErrConflict
 	}

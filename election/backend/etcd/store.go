@@ -81,10 +81,24 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Ask puts the request with the holder's lease, and touches the holder's key.
+// Ask puts the request with the holder's lease in the place of the one that it has looked
+// at, and touches the holder's key.
 func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, request election.Request) error {
-	put := clientv3.OpPut(s.keys.request(name), string(queue.Encode(request)), clientv3.WithLease(leaseOf(holder.Key)))
-	answer, err := s.client.Txn(ctx).If(stands(holder.Candidate)).Then(put, touch(holder.Key)).Commit()
+	key := s.keys.request(name)
+	before, err := s.client.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	var revision int64 // 0 where none stands
+	for _, kv := range before.Kvs {
+		revision = kv.ModRevision
+		if err := request.Replaces(queue.DecodeRequest(kv.Value)); err != nil {
+			return err
+		}
+	}
+	put := clientv3.OpPut(key, string(queue.Encode(request)), clientv3.WithLease(leaseOf(holder.Key)))
+	unchanged := clientv3.Compare(clientv3.ModRevision(key), "=", revision)
+	answer, err := s.client.Txn(ctx).If(stands(holder.Candidate), unchanged).Then(put, touch(holder.Key)).Commit()
 	if err == nil && !answer.Succeeded {
 		err = queue.ErrConflict
 	}

@@ -143,6 +143,9 @@ func (b *Backend) Ask(_ context.Context, name string, request election.Request) 
 	}
 	request = request.WithID()
 	request.Token = view.Token
+	if err := request.Replaces(p.readRequest(view.Token)); err != nil {
+		return fmt.Errorf("file: ask the leader of %q: %w", name, err)
+	}
 	text, err := json.Marshal(request)
 	if err != nil {
 		return err

@@ -31,3 +31,21 @@ func TestAskOfALeaderThatIsGoneReturns(t *testing.T) {
 	}
 	awaittest.Until(t, "the question is forgotten", func() bool { return g[0].Questions() == 0 })
 }
+
+// TestLeaderThatIsToResignTakesNoTransfer, asked here or by another member.
+func TestLeaderThatIsToResignTakesNoTransfer(t *testing.T) {
+	g, ctx := found(t, 3, nil), awaittest.Within(t)
+	acquire(t, g[1], claim("x", "leader", 0))
+	await(t, g[0], "x", func(v election.View, err error) bool { return v.Leader == "leader" && err == nil })
+	if err := g[0].Ask(ctx, "x", election.Request{By: "one"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, member := range g[:2] {
+		if err := member.Ask(ctx, "x", election.Request{Transfer: "two"}); !errors.Is(err, election.ErrResigning) {
+			t.Errorf("a transfer is asked for beside a request to resign: %v", err)
+		}
+		if err := member.Ask(ctx, "x", election.Request{}); err != nil {
+			t.Errorf("it is asked to resign again: %v", err)
+		}
+	}
+}

@@ -251,8 +251,8 @@ func (c *contest) onNote(from algo.ID, n *note) {
 		c.onWarm(n.Nonce, n.Error)
 	case noteAsk:
 		refused := ""
-		if n.Request != nil && !c.take(*n.Request) {
-			refused = noLeader
+		if n.Request != nil {
+			refused = c.answer(*n.Request)
 		}
 		if l := c.b.links[from]; l != nil {
 			l.note(c.name, note{Kind: noteAnswer, Serial: n.Serial, Error: refused})

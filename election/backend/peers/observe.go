@@ -261,6 +261,10 @@ func (c *contest) learn(history []election.Tenure) {
 // noLeader is the answer of a member that does not lead (any more).
 const noLeader = "nobody leads here"
 
+// resigning is the answer of a leader that was asked to resign before. To a member of an
+// earlier version every answer with a text says that nobody leads.
+const resigning = "it was asked to resign before"
+
 // Ask tells the leader, wherever it is, what an operator wants. Each text of the request
 // may have 200 bytes; the error for one that has more matches election.ErrInvalid.
 func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
@@ -288,8 +292,9 @@ func (b *Backend) askLeader(ctx context.Context, name string, request election.R
 		if c == nil {
 			return election.ErrNoLeader
 		}
-		if here = c.take(request); here {
-			return nil
+		var err error
+		if here, err = c.take(request); here {
+			return err
 		}
 		leader = c.machine.Status().Leader
 		if asked = b.links[leader]; asked == nil {
@@ -341,19 +346,37 @@ func (b *Backend) stillAsked(name string, leader algo.ID, l *link) (changed <-ch
 
 // refusal is the error that the text of an answer stands for.
 func refusal(text string) error {
-	if text != "" {
-		return election.ErrNoLeader
+	switch text {
+	case "":
+		return nil
+	case resigning:
+		return election.ErrResigning
 	}
-	return nil
+	return election.ErrNoLeader
 }
 
-// take notes a request for the holder; false if it is for somebody else.
-func (c *contest) take(request election.Request) bool {
+// answer takes a request of another member, and returns the text of the answer.
+func (c *contest) answer(request election.Request) string {
+	switch here, err := c.take(request); {
+	case !here:
+		return noLeader
+	case err != nil:
+		return resigning
+	}
+	return ""
+}
+
+// take notes a request for the holder, unless another stands; false if it is for somebody
+// else.
+func (c *contest) take(request election.Request) (here bool, err error) {
 	if c.holder == nil || request.Token != 0 && request.Token != c.holder.token {
-		return false
+		return false, nil
 	}
 	request.Token = c.holder.token
+	if err := request.Replaces(c.request); err != nil {
+		return true, err
+	}
 	c.request = &request
 	c.holder.inform()
-	return true
+	return true, nil
 }

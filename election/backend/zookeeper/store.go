@@ -68,6 +68,9 @@ func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, reque
 	if err == nil {
 		var r record
 		if r, err = readRecord(data); err == nil {
+			err = request.Replaces(r.Request)
+		}
+		if err == nil {
 			r.Request = &request
 			_, err = c.Multi(ctx, client.CheckOp(holder.Key, -1), r.write(path, uint64(stat.Version)))
 		}
