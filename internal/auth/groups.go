@@ -103,6 +103,15 @@ func (g *Groups) own(path string, identities []zk.Identity) (list []zk.ACL, inst
 // id of a certificate that is in it.
 const MapPath = "/zookeeper/uri-domain-map"
 
+// MapIsOthers reports whether a client may not make or delete what is at path: the map. All
+// may write below /zookeeper, and who made the map could put a client into any domain.
+func (r *Rules) MapIsOthers(path string, identities []zk.Identity) bool {
+	if !r.Groups.On || r.SkipACL || path != MapPath {
+		return false
+	}
+	return !slices.ContainsFunc(identities, func(id zk.Identity) bool { return id.Scheme == Super.Scheme })
+}
+
 // Guarded reports whether what stands below a znode of the map counts: not everybody may
 // change it.
 func (r *Rules) Guarded(list acl.List) bool {

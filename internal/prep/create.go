@@ -46,6 +46,9 @@ func (p *Prep) create(r *zk.Request, o *Origin) (zk.Txn, error) {
 	if err := zk.ValidatePath(path); err != nil {
 		return zk.Txn{}, fmt.Errorf("%w: %w", zk.ErrBadArguments, err)
 	}
+	if p.opts.Auth.MapIsOthers(path, o.Identities) {
+		return zk.Txn{}, zk.ErrNoAuth
+	}
 	if _, exists := p.look(path); exists {
 		return zk.Txn{}, zk.ErrNodeExists
 	}

@@ -19,7 +19,7 @@ func (p *Prep) delete(r *zk.Request, o *Origin) (zk.Txn, error) {
 	if !ok {
 		return zk.Txn{}, zk.ErrNoNode
 	}
-	if !p.allow(&parent, zk.PermDelete, o) {
+	if !p.allow(&parent, zk.PermDelete, o) || p.opts.Auth.MapIsOthers(r.Path, o.Identities) {
 		return zk.Txn{}, zk.ErrNoAuth
 	}
 	node, ok := p.look(r.Path)
