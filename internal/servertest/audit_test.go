@@ -328,7 +328,7 @@ func TestStartThatFailsIsRefusedOrHasALine(t *testing.T) {
 		return nil
 	}})(&config)
 	config.DataDir, config.ClientAddr, config.Logger = "data", "127.0.0.1:0", slog.New(slog.DiscardHandler)
-	if _, err := server.New(config); err == nil || !strings.HasPrefix(err.Error(), "the audit log data/zookeeper_audit.log cannot be written: ") {
+	if _, err := server.New(config); err == nil || !errors.Is(err, server.ErrAudit) || !strings.HasPrefix(err.Error(), "no audit log: the audit log data/zookeeper_audit.log cannot be written: ") {
 		t.Error(err)
 	}
 	audited(disk)(&config)

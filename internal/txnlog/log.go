@@ -164,7 +164,7 @@ func (l *Log) check(zxid zk.Zxid, payload []byte) error {
 	if inside := payloadZxid(payload); inside != zxid {
 		return fmt.Errorf("payload carries %s", inside)
 	}
-	if !Follows(l.last, zxid) {
+	if !Follows(l.last, zxid) || zxid.Counter() == 0 { // Apache's server alone has such a one; no leader sends it
 		return fmt.Errorf("%w: last is %s", ErrGap, l.last)
 	}
 	return nil
