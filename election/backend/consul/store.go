@@ -85,15 +85,19 @@ func (s *store) txn(ctx context.Context, options *api.QueryOptions, ops api.KVTx
 
 // complete returns an error if the result of an operation was left out, as Consul
 // does without an error with those that a token may not read. Up to the first list
-// or deletion each operation has one result.
+// or deletion each operation has one result, but for a check that there is no key.
 func complete(ops api.KVTxnOps, results []*api.KVPair) error {
-	for i, op := range ops {
-		if op.Verb == api.KVGetTree || op.Verb == api.KVDelete {
-			break
+	for _, op := range ops {
+		switch op.Verb {
+		case api.KVGetTree, api.KVDelete:
+			return nil
+		case api.KVCheckNotExists:
+			continue
 		}
-		if i >= len(results) || results[i].Key != op.Key {
+		if len(results) == 0 || results[0].Key != op.Key {
 			return fmt.Errorf("%s: the token may not read the key %q", denied, op.Key)
 		}
+		results = results[1:]
 	}
 	return nil
 }
