@@ -59,6 +59,12 @@ func (e *ensembleState) read(text []byte) *ensemble.Config {
 	return c
 }
 
+// meets reports whether a configuration has a host of the one in force, or of the one that
+// is logged to follow it: all servers may change at one time.
+func (e *ensembleState) meets(c *ensemble.Config) bool {
+	return c.Meets(e.inForce) || e.next != nil && c.Meets(e.next)
+}
+
 // readNewer is read for a configuration that is newer than the one in force.
 func (e *ensembleState) readNewer(text []byte) *ensemble.Config {
 	if c := e.read(text); c != nil && c.Version > e.inForce.Version {

@@ -151,11 +151,12 @@ func (r *Replica) onActivate(e *zab.Effect) {
 }
 
 // adoptConfig takes over a newer configuration of a peer, while looking. One of an ensemble
-// on other machines is that of a server which was put up in the place of another, and one of
-// an epoch that cannot have come yet is nobody's.
+// on other machines, than those in force here and those that the log says may follow, is
+// that of a server which was put up in the place of another, and one of an epoch that cannot
+// have come yet is nobody's.
 func (r *Replica) adoptConfig(text string) {
 	c := r.ensemble.readNewer([]byte(text))
-	if c == nil || !c.Meets(r.ensemble.inForce) || !r.peer.MayBegin(zk.Zxid(c.Version).Epoch()) {
+	if c == nil || !r.ensemble.meets(c) || !r.peer.MayBegin(zk.Zxid(c.Version).Epoch()) {
 		return
 	}
 	if !r.activate(c) && r.election.looking() && r.peer.Quiet() {

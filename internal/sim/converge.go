@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/conclave-project/conclave/internal/check"
 	"github.com/conclave-project/conclave/internal/clientsession"
@@ -15,7 +16,8 @@ import (
 // converge is the second phase: everything heals, and within a limit all must be
 // well: every server serves and has the same tree, every client has written
 // again, and a client that is gone has left no ephemeral. Some runs go on for a while
-// in which nothing happens, and nothing may end.
+// in which nothing happens, and nothing may end, unless a disk has still to do what it was
+// asked for before, or the numbers of an epoch are used up.
 func (w *world) converge() {
 	if w.err != nil {
 		return
@@ -54,10 +56,11 @@ func (w *world) converge() {
 	}
 	if w.err == nil && branch(w.plan.Seed, "still", 0).oneIn(3) {
 		w.note(0, "STILL", 0, 0, "")
-		w.still = true
+		w.still, w.usedUp = true, false
+		idle := !slices.ContainsFunc(w.servers, func(p *process) bool { return p.turns.busy || len(p.turns.queue) > 0 })
 		before, ends := w.elections(), w.tally.Crashes
 		w.until(w.nowMs+w.plan.SessionMs*3/2, nil)
-		if n := w.elections() - before; n > 0 && w.tally.Crashes == ends && w.plan.calm() && w.err == nil {
+		if n := w.elections() - before; n > 0 && w.tally.Crashes == ends && w.plan.calm() && idle && !w.usedUp && w.err == nil {
 			w.fail(fmt.Errorf("liveness: %d elections while nothing happens", n))
 		}
 	}

@@ -337,6 +337,7 @@ func (p *process) carryOut(effects *replica.Effects) {
 	life := p.life
 	for i := range effects.Left {
 		p.w.note(p.node, "leave", 0, 0, effects.Left[i].String())
+		p.w.usedUp = p.w.usedUp || effects.Left[i] == zab.ReasonCounter
 		p.met(rows.ends[effects.Left[i]])
 	}
 	if len(effects.Left) > 0 && p.turns.saving && !p.w.is(SnapshotOutlivesRole) {

@@ -2,9 +2,11 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
@@ -170,10 +172,7 @@ func (w *world) direct() {
 			if knows[p] {
 				continue
 			}
-			knows[p] = p.inForce.Version == w.newest
-			for _, q := range w.servers {
-				knows[p] = knows[p] || knows[q] && p.counts(q) && p.reachesVotes(q)
-			}
+			knows[p] = p.inForce.Version == w.newest || w.isTold(p, knows)
 			again = again || knows[p]
 		}
 	}
@@ -185,6 +184,27 @@ func (w *world) direct() {
 			p.start()
 		}
 	}
+}
+
+// isTold reports whether a server learns of the present configuration from those that know it:
+// from any, or, where it takes part in no change, from a quorum of its own configuration
+// (fle.Ensemble.Fixed). One on other machines than its own has it does not take for its.
+func (w *world) isTold(p *process, knows map[*process]bool) bool {
+	newest := w.newestConfig()
+	if !slices.ContainsFunc(p.configs(), func(c *ensemble.Config) bool { return c != nil && newest.Meets(c) }) {
+		return false
+	}
+	by, any := quorum.MakeIDs(p.id), false
+	for _, q := range w.servers {
+		if knows[q] && p.counts(q) && p.reachesVotes(q) {
+			by.Add(q.id)
+			any = true
+		}
+	}
+	if !w.plan.Reconfig || p.settings.noReconfig {
+		return any && p.inForce.Quorum().Enough(by)
+	}
+	return any
 }
 
 // counts reports whether one server honours the votes of another.

@@ -106,6 +106,7 @@ type world struct {
 	newest   int64 // version of the newest configuration in force
 	wild     bool  // the first phase: faults and requests
 	still    bool  // the last one: nothing is asked for, and all clients live
+	usedUp   bool  // a leader has stepped down since its epoch has no number left
 }
 
 // Run carries a plan out, and tells each note of its trace, in their order, if tell is not
