@@ -77,6 +77,8 @@ func (c Commands) figures(s *server.Server) Fields {
 	put("startup_txns_loaded", st.Recovery.Records)
 	put("startup_time", st.Recovery.Time.Milliseconds())
 	put("disk_full", oneIf(st.DiskFull))
+	put("audit_lines", st.Audit.Written)
+	put("audit_lines_lost", st.Audit.Lost)
 	put("tree_digest", st.Digest)
 	if st.Ensemble != nil {
 		ensembleFigures(&st, put)

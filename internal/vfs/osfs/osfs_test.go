@@ -3,6 +3,7 @@ package osfs
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -105,6 +106,9 @@ func TestAppendedBytesGoToTheEnd(t *testing.T) {
 		must(t, err)
 		if string(content) != "aaabbb" {
 			t.Errorf("%T: %q", disk, content)
+		}
+		if info, err := os.Stat(name); err == nil && info.Mode().Perm()&^fileMode != 0 {
+			t.Errorf("others may read the file: %v", info.Mode())
 		}
 		if _, err := disk.OpenAppend(dir); err == nil {
 			t.Errorf("%T: a directory was opened for appending", disk)
