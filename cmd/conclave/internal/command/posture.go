@@ -49,6 +49,8 @@ func posture(config *zoocfg.Config, cfg *server.Config) string {
 	}
 	if cfg.Audit.Enabled {
 		say("audit", "%s has a line for each change that a client makes or tries; it does not hold clients up if it cannot be written", cfg.AuditFile())
+	} else {
+		say("audit", "nobody writes down who changes what (audit.enable=false)")
 	}
 	say("limits", "%s", limits(cfg))
 	return b.String()

@@ -21,6 +21,7 @@ servers    none: the server is stand-alone, no port for others is open
 admin      none: no admin port is open
 metrics    none: no port for Prometheus is open
 disk       replies wait until a write is on disk
+audit      nobody writes down who changes what (audit.enable=false)
 limits     60 connections from one address; 1000 requests on their way, of 1048575 bytes at most; quotas are logged, not enforced
 `
 
@@ -38,7 +39,9 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 		change func(*server.Config)
 		want   []string // lines that stand instead of those that begin the same
 	}{
-		"nothing":                        {},
+		"nothing": {},
+		"an audit log": {lines: "audit.enable=true\nconclave.auditFile=/var/log/audit", want: []string{
+			"audit      /var/log/audit has a line for each change that a client makes or tries; it does not hold clients up if it cannot be written"}},
 		"super users whom nobody can be": {lines: "X509AuthenticationProvider.superUser=CN=x\nsuperUser=bob"},
 		"TLS on a port of its own": {lines: "secureClientPort=2281\nsuperUser=bob\nX509AuthenticationProvider.superUser=CN=x", want: []string{
 			"clients    :2181: in clear text\nclients    :2281: TLS, a certificate is required",

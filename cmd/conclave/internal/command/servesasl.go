@@ -47,6 +47,9 @@ func openSASL(cfg *server.Config, config *zoocfg.Config, logger *slog.Logger) er
 		if cfg.SASL, err = file.Server(s.Section, login.Clients); err != nil {
 			return cli.Usage(saslHint, "SASL for clients: %w", err)
 		}
+		if name := file.Principal(s.Section); name != "" {
+			cfg.Audit.User = name
+		}
 	case asksSASL(cfg):
 		return cli.Usage(saslHint, "clients must prove themselves by SASL, and %s has no section %s: nobody could get in", s.File, s.Section)
 	default:

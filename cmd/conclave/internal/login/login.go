@@ -53,6 +53,15 @@ func (f *File) Has(section string) bool {
 	return ok
 }
 
+// Principal returns the name that Kerberos knows a server by, "" where a section has none.
+func (f *File) Principal(section string) string {
+	m, ok := f.sections[section]
+	if !ok || !m.kerberos() || m.options["principal"] == "*" {
+		return ""
+	}
+	return m.options["principal"]
+}
+
 // Service says for what an exchange is: with DIGEST-MD5 both names are part of the proof.
 type Service struct{ digest sasl.Digest }
 

@@ -47,6 +47,12 @@ Client{com.sun.security.auth.module.Krb5LoginModule REQUIRED useKeyTab=true keyT
 	if c.options["keyTab"] != "/etc/zk.keytab" || c.options["principal"] != "zk/h@R" {
 		t.Error(c.options)
 	}
+	f := &File{sections: map[string]module{"Server": s, "Client": c, "Any": {class: c.class, options: map[string]string{"principal": "*"}}}}
+	for section, want := range map[string]string{"Client": "zk/h@R", "Server": "", "Any": "", "None": ""} {
+		if got := f.Principal(section); got != want {
+			t.Errorf("the principal of %s is %q", section, got)
+		}
+	}
 	for _, empty := range []string{"", " \n", "// nothing\n", "/**/"} {
 		if s, err := parse("", []byte(empty)); err != nil || len(s) != 0 {
 			t.Errorf("%q: %v, %v", empty, s, err)

@@ -192,8 +192,8 @@ func (r *reader) ofAdmin(key string) bool {
 	return strings.HasPrefix(name, "keyStore.") || strings.HasPrefix(name, "trustStore.") || r.adminNeeds && (name == "crl" || name == "ocsp")
 }
 
-// auditLogger is Apache's own; what it writes is written here.
-const auditLogger = "org.apache.zookeeper.audit.Slf4jAuditLogger"
+// auditLogger are Apache's own, that of 3.6 beside; what they write is written here.
+const auditLogger = "org.apache.zookeeper.audit.Slf4jAuditLogger|org.apache.zookeeper.audit.Log4jAuditLogger"
 
 // auditKeys are those of the audit log.
 func (r *reader) auditKeys() map[string]setting {
