@@ -18,6 +18,7 @@ func (c *conn) handle(w *scratch) bool {
 	h := handling{conn: c, w: w, nowMs: start.Millis(), cameMs: start.Millis()}
 	ok := c.follow() && h.all()
 	h.unlock()
+	h.count()
 	c.server.relieve()
 	h.submit()
 	c.flush()
@@ -45,6 +46,7 @@ type handling struct {
 	reads  int    // answered here
 	sent   int    // submitted
 
+	requests          int64 // not yet among those that the server has received
 	received, replied int64 // bytes, for the metrics
 
 	crowded bool // a long answer is in the outbox, which is unlocked again
@@ -107,15 +109,23 @@ func (h *handling) all() bool {
 // batch of small requests may ask for more than any outbox holds.
 func (h *handling) drain() bool {
 	h.unlock()
+	h.count()
 	h.conn.server.relieve()
 	h.conn.flush()
 	return h.conn.uncrowded()
 }
 
+// count adds the requests of the batch to all that the server has received, before any
+// client can know by a reply that one of them was: all cores count there.
+func (h *handling) count() {
+	h.conn.server.stats.received.Add(h.requests)
+	h.requests = 0
+}
+
 // one handles a request; false if the connection has ended.
 func (h *handling) one(payload []byte) bool {
 	c := h.conn
-	c.server.stats.received.Add(1)
+	h.requests++
 	h.received += int64(wire.PrefixBytes + len(payload))
 	xid, op, _ := wire.DecodeHeader(payload)
 	if !c.admitted && op != zk.OpAuth && (op != zk.OpSASL || c.server.cfg.SASL == nil) {
@@ -281,6 +291,7 @@ func (h *handling) putLong(cost int64) {
 func (h *handling) put() {
 	c, w := h.conn, h.w
 	o := &c.out
+	o.borrow()
 	before := len(o.bytes)
 	o.bytes = wire.AppendReply(o.bytes, w.answer.Header(&w.request, c.server.reader.Tree.LastZxid()), &w.answer.Result)
 	h.replied += int64(len(o.bytes) - before)

@@ -71,6 +71,42 @@ func (o *outbox) isOver() bool {
 // outboxKeep is the buffer a quiet connection may keep.
 const outboxKeep = 1 << 10
 
+// loanBytes is the size of a loan: a buffer in which the replies to one batch of reads
+// gather. It goes back when they are sent, or have to wait for the client: one that does
+// not read holds none.
+const loanBytes = 16 << 10
+
+var loans = sync.Pool{New: func() any { return new([loanBytes]byte) }}
+
+// borrow gives the outbox a loan, if it is empty and is written soon. Called with mu held.
+func (o *outbox) borrow() {
+	if cap(o.bytes) < loanBytes && len(o.bytes) == 0 && !o.writing && o.conn.input.raw != nil {
+		o.bytes = loans.Get().(*[loanBytes]byte)[:0]
+	}
+}
+
+// spareOf returns what an outbox may keep of bytes that were sent, and takes a loan back.
+func spareOf(sent []byte) []byte {
+	if cap(sent) == loanBytes {
+		loans.Put((*[loanBytes]byte)(sent[:loanBytes]))
+		return nil
+	}
+	if cap(sent) > outboxKeep {
+		return nil
+	}
+	return sent
+}
+
+// unsent returns the bytes that are left to send, and takes a loan back.
+func unsent(bytes []byte, n int) []byte {
+	if cap(bytes) != loanBytes {
+		return bytes[n:]
+	}
+	rest := append([]byte(nil), bytes[n:]...)
+	spareOf(bytes)
+	return rest
+}
+
 // outboxCrowded is how many bytes may wait behind a write before the
 // connection's requests are not read any more.
 const outboxCrowded = 1 << 20
@@ -200,12 +236,8 @@ func (c *conn) flushFrom(again bool) {
 			c.hangUp()
 			return
 		}
-		if !c.write(bytes) {
+		if spare, ok = c.write(bytes); !ok {
 			return
-		}
-		spare = nil
-		if cap(bytes) <= outboxKeep {
-			spare = bytes
 		}
 	}
 }
@@ -229,9 +261,13 @@ func (c *conn) hangUp() {
 // write sends bytes, however long the client takes: as long as it takes some of them
 // within its session timeout. What one leaves unread is taken from the budget of all. A
 // client that has taken bytes for so long is alive: what it says may wait behind what it
-// reads. What the kernel takes at once, even for a client that is dead, shows nothing.
-func (c *conn) write(bytes []byte) bool {
+// reads. What the kernel takes at once, even for a client that is dead, shows nothing. It
+// returns what the outbox may keep of the bytes.
+func (c *conn) write(bytes []byte) (spare []byte, ok bool) {
 	n, err := c.writeNow(bytes)
+	if err != nil || n < len(bytes) {
+		bytes, n = unsent(bytes, n), 0
+	}
 	beganMs := c.server.monoMs()
 	for err == nil && n < len(bytes) {
 		c.out.awaits(c)
@@ -247,7 +283,7 @@ func (c *conn) write(bytes []byte) bool {
 		c.socket.Close()
 	}
 	c.resume() // it may wait for space in the outbox, or must see that it is over
-	return err == nil
+	return spareOf(bytes), err == nil
 }
 
 // writeStep is how much of its bytes a client must take within its session timeout.
@@ -294,11 +330,17 @@ func (c *conn) flushOnce() {
 		return
 	}
 	n, err := c.writeNow(bytes)
-	if err == nil && n == len(bytes) && c.out.rest() {
-		return
+	if err == nil && n == len(bytes) {
+		spareOf(bytes)
+		if c.out.rest() {
+			return
+		}
+		bytes = nil
+	} else {
+		bytes = unsent(bytes, n)
 	}
 	c.server.task(func() {
-		if c.write(bytes[n:]) {
+		if _, ok := c.write(bytes); ok {
 			c.flushMore()
 		}
 	})

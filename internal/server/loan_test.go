@@ -1,0 +1,112 @@
+package server
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Each client gets its own replies, whole and in order, while the buffers that they gather
+// in go from one connection to the other: some clients read nothing until the server can
+// send them no more, the others go on all the time, and writes come in between.
+func TestRepliesInLoansReachTheirClients(t *testing.T) {
+	const clients, batch = 3, 12 // of each kind
+	s := start(t, vfs.NewMem(), nil)
+	var slow, fast sync.WaitGroup
+	done := make(chan struct{})
+	for i := range 2 * clients {
+		p := dial(t, s, nil)
+		path := fmt.Sprintf("/of-%d", i)
+		data := strings.Repeat(fmt.Sprint(i), 200*(i+1))
+		p.do(create(path, data, 0))
+		var requests []zk.Request
+		for range batch {
+			requests = append(requests, zk.Request{Op: zk.OpGetData, Path: path})
+		}
+		read := func() bool {
+			for n := range requests {
+				h, r := p.reply(requests[n].Op)
+				if h.Code != zk.OK || requests[n].Op == zk.OpGetData && string(r.Data) != data {
+					t.Errorf("client %d, reply %d: %v, and %d bytes of data that are not its own", i, n, h, len(r.Data))
+					return false
+				}
+			}
+			return true
+		}
+		if i%2 == 0 {
+			requests = append(requests, zk.Request{Op: zk.OpSetData, Path: path, Data: []byte(data), Version: -1})
+			fast.Go(func() {
+				for {
+					select {
+					case <-done:
+						return
+					default:
+					}
+					if p.send(requests...); !read() {
+						return
+					}
+				}
+			})
+			continue
+		}
+		p.socket.(*net.TCPConn).SetReadBuffer(64 << 10)
+		c := connOf(s, p.id)
+		slow.Go(func() {
+			for rounds := int64(1); ; rounds++ {
+				p.send(requests...)
+				handled := int64(1 + batch*int(rounds)) // and the one that has made the znode
+				awaittest.Until(t, "the server has a batch", func() bool { return c.handledOrWrites(handled) })
+				if c.handledOrWrites(math.MaxInt64) {
+					for range rounds {
+						if !read() {
+							return
+						}
+					}
+					return
+				}
+			}
+		})
+	}
+	slow.Wait()
+	close(done)
+	fast.Wait()
+}
+
+// connOf is the connection that a session has.
+func connOf(s *Server, id zk.SessionID) *conn {
+	for _, c := range s.conns.all() {
+		if zk.SessionID(c.sessionID.Load()) == id {
+			return c
+		}
+	}
+	return nil
+}
+
+// handledOrWrites reports whether so many requests were received, or replies wait for the
+// client.
+func (c *conn) handledOrWrites(received int64) bool {
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	return c.stats.received >= received || c.out.writing
+}
+
+// What has to wait for a client holds no loan, and what was sent leaves none.
+func TestWhatWaitsHoldsNoLoan(t *testing.T) {
+	loan := loans.Get().(*[loanBytes]byte)[:0]
+	rest := unsent(append(loan, "sent and not sent"...), len("sent and "))
+	if string(rest) != "not sent" || cap(rest) >= loanBytes {
+		t.Errorf("%q with space for %d bytes waits", rest, cap(rest))
+	}
+	for _, c := range []struct{ space, keeps int }{{loanBytes, 0}, {outboxKeep, outboxKeep}, {outboxKeep + 1, 0}} {
+		if kept := spareOf(make([]byte, 10, c.space)); cap(kept) != c.keeps {
+			t.Errorf("of %d bytes that were sent the outbox keeps %d, not %d", c.space, cap(kept), c.keeps)
+		}
+	}
+}
