@@ -68,8 +68,8 @@ const (
 // appendStamp appends the moment that begins a line.
 func appendStamp(b []byte, at time.Time) []byte { return at.AppendFormat(b, stampLayout) }
 
-// appendLine appends what follows the moment. The server's own user is system.
-func appendLine(b []byte, e *Event, system string) []byte {
+// appendLine appends what follows the moment: who is the fields of who did it.
+func appendLine(b []byte, e *Event, who []byte) []byte {
 	if e.Result == Failure {
 		b = append(b, prefixFailed...)
 	} else {
@@ -79,12 +79,7 @@ func appendLine(b []byte, e *Event, system string) []byte {
 		b = append(b, "session=0x"...)
 		b = append(strconv.AppendUint(b, uint64(e.Session), 16), '\t')
 	}
-	if e.Client == nil {
-		b = append(escape(append(b, "user="...), system, 0), '\t')
-	} else {
-		b = appendUsers(b, e.Client)
-		b = appendAddress(b, e.Client)
-	}
+	b = append(b, who...)
 	b = append(b, "operation="...)
 	b = append(b, e.Operation...)
 	if e.Path != "" {
@@ -100,6 +95,14 @@ func appendLine(b []byte, e *Event, system string) []byte {
 	b = append(b, "\tresult="...)
 	b = append(b, e.Result...)
 	return append(b, '\n')
+}
+
+// appendWho appends the fields of who did something; the server itself is user.
+func appendWho(b []byte, client []zk.Identity, user string) []byte {
+	if client == nil {
+		return append(escape(append(b, "user="...), user, 0), '\t')
+	}
+	return appendAddress(appendUsers(b, client), client)
 }
 
 // appendUsers appends the names that a client has, with commas between. There may be none.

@@ -12,7 +12,11 @@ import (
 var moment = time.Date(2026, 3, 1, 7, 5, 9, 42_000_000, time.FixedZone("", 3600))
 
 func line(e *Event) string {
-	return string(appendLine(appendStamp(nil, moment), e, "zookeeper/192.168.1.3"))
+	return string(lineOf(e, "zookeeper/192.168.1.3"))
+}
+
+func lineOf(e *Event, user string) []byte {
+	return appendLine(appendStamp(nil, moment), e, appendWho(nil, e.Client, user))
 }
 
 func ip(address string) zk.Identity { return zk.Identity{Scheme: "ip", ID: address} }
@@ -89,7 +93,7 @@ func TestUsersAreThoseOfTheProviders(t *testing.T) {
 		{[]zk.Identity{{Scheme: "super"}}, ""},
 	} {
 		want := prefixDone + c.want + "operation=delete\tresult=success\n"
-		got := string(appendLine(nil, &Event{Client: c.client, Operation: Delete, Mode: NoMode, Result: Success}, "root"))
+		got := string(appendLine(nil, &Event{Operation: Delete, Mode: NoMode, Result: Success}, appendWho(nil, c.client, "root")))
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

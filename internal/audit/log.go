@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
 )
 
 // QueueBytesMax is how many bytes of lines may wait for the writer.
@@ -50,7 +51,10 @@ type Log struct {
 		closed  bool
 		stampMs int64 // of stamp
 		stamp   []byte
+		client  []zk.Identity // of named: a client's events often come one after the other
+		named   []byte
 	}
+	system []byte // the fields of the server itself
 
 	// Of the writer.
 	file    file
@@ -75,7 +79,8 @@ func Open(o Options) (*Log, error) {
 		o.QueueBytesMax = QueueBytesMax
 	}
 	l := &Log{
-		opts: o, ready: make(chan struct{}, 1), stop: make(chan struct{}),
+		system: appendWho(nil, nil, o.User),
+		opts:   o, ready: make(chan struct{}, 1), stop: make(chan struct{}),
 		file: file{fs: o.FS, name: o.File, bytesMax: o.BytesMax, kept: max(1, o.Kept)},
 	}
 	if err := l.file.open(); err != nil {
@@ -90,7 +95,7 @@ func (l *Log) cannot(err error) error {
 
 // Begin writes the first line, and waits for that. Then the log takes others. Call it once.
 func (l *Log) Begin(e *Event) error {
-	line := appendLine(appendStamp(nil, l.opts.Wall()), e, l.opts.User)
+	line := appendLine(appendStamp(nil, l.opts.Wall()), e, l.system)
 	if _, _, err := l.file.write(line); err != nil {
 		return l.cannot(err)
 	}
@@ -109,7 +114,7 @@ func (l *Log) Add(e *Event) {
 		q.stampMs, q.stamp = ms, appendStamp(q.stamp[:0], at)
 	}
 	before := len(q.pending)
-	q.pending = appendLine(append(q.pending, q.stamp...), e, l.opts.User)
+	q.pending = appendLine(append(q.pending, q.stamp...), e, l.who(e.Client))
 	bytes := len(q.pending) - before
 	if q.closed || q.queued+bytes > l.opts.QueueBytesMax {
 		q.pending = q.pending[:before]
@@ -123,6 +128,21 @@ func (l *Log) Add(e *Event) {
 	case l.ready <- struct{}{}:
 	default:
 	}
+}
+
+// who returns the fields of who did something. A list of identities is never changed: a
+// connection that proves another one gets a new list. Called with mu held.
+func (l *Log) who(client []zk.Identity) []byte {
+	q := &l.mu
+	switch {
+	case client == nil:
+		return l.system
+	case len(client) == 0:
+		return nil
+	case len(q.client) != len(client) || &q.client[0] != &client[0]:
+		q.client, q.named = client, appendWho(q.named[:0], client, l.opts.User)
+	}
+	return q.named
 }
 
 // lose counts a line that is in no file.
@@ -157,6 +177,7 @@ func (l *Log) run() {
 	defer close(l.ended)
 	for l.await() {
 		l.drain()
+		l.gather()
 	}
 	l.drain()
 	l.take()
@@ -185,9 +206,24 @@ func (l *Log) await() bool {
 	}
 }
 
-// drain writes all there is, until the file takes no more.
+// gatherTime is how long lines gather after a write, before the next one.
+const gatherTime = 10 * time.Millisecond
+
+func (l *Log) gather() {
+	if l.failing {
+		return
+	}
+	gathered := l.opts.Clock.Timer(l.opts.Clock.Now().Add(gatherTime))
+	defer gathered.Stop()
+	select {
+	case <-gathered.C():
+	case <-l.stop:
+	}
+}
+
+// drain writes what there is now, until the file takes no more.
 func (l *Log) drain() {
-	for len(l.writing) > 0 || l.take() {
+	for l.take(); len(l.writing) > 0; {
 		n, lost, err := l.file.write(l.writing)
 		l.done(n, lost)
 		if err != nil {
@@ -213,11 +249,11 @@ func (l *Log) done(n, lost int) {
 	l.mu.queued -= n
 }
 
-// bufferKeep is the buffer that a quiet log keeps.
-const bufferKeep = 64 << 10
+// bufferKeep is the buffer that a log keeps: what gathers while much is written.
+const bufferKeep = 1 << 20
 
-// take takes the lines that wait after those that it has; false if there are none.
-func (l *Log) take() bool {
+// take takes the lines that wait, after those that it has.
+func (l *Log) take() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.writing) > 0 {
@@ -230,7 +266,6 @@ func (l *Log) take() bool {
 		l.buffer, l.mu.pending = l.mu.pending, l.buffer[:0]
 	}
 	l.writing = l.buffer
-	return len(l.writing) > 0
 }
 
 // fail tells of a file that cannot be written. What waits is written later, as long as the

@@ -153,7 +153,7 @@ func TestLogGoesOnWhereItWas(t *testing.T) {
 func TestFullFileMakesWayAndTheOldestGoes(t *testing.T) {
 	disk := vfs.NewMem()
 	o, _ := options(disk, &told{})
-	line := int64(len(appendLine(appendStamp(nil, moment), deleted(0), "root")))
+	line := int64(len(lineOf(deleted(0), "root")))
 	o.BytesMax, o.Kept = 10*line, 2
 	l := begun(t, o)
 	for n := range 35 {
@@ -260,7 +260,7 @@ func TestRotationThatFailsIsDoneAgain(t *testing.T) {
 func TestFullDiskLosesWhatTheQueueCannotHold(t *testing.T) {
 	disk, w := newScarce(), &told{}
 	o, manual := options(disk, w)
-	line := len(appendLine(appendStamp(nil, moment), deleted(0), "root"))
+	line := len(lineOf(deleted(0), "root"))
 	o.QueueBytesMax = 10 * line
 	l := begun(t, o)
 	disk.left.Store(int64(line) / 2) // half a line has space
@@ -309,7 +309,7 @@ func TestAddWaitsForNoDisk(t *testing.T) {
 		return nil
 	}}
 	o, _ := options(disk, &told{})
-	line := len(appendLine(appendStamp(nil, moment), deleted(0), "root"))
+	line := len(lineOf(deleted(0), "root"))
 	o.QueueBytesMax = 100*line + 1
 	l := begun(t, o)
 	holds.Store(true)
@@ -420,4 +420,71 @@ func BenchmarkAdd(b *testing.B) {
 	}
 	l.Close()
 	b.ReportMetric(float64(l.Report().Lost)/float64(b.N), "lost/op")
+}
+
+// counting is a disk that counts the writes to its files.
+type counting struct {
+	*vfs.Mem
+	writes atomic.Int64
+}
+
+func (c *counting) OpenAppend(name string) (vfs.File, error) {
+	f, err := c.Mem.OpenAppend(name)
+	return &countingFile{f, c}, err
+}
+
+type countingFile struct {
+	vfs.File
+	disk *counting
+}
+
+func (f *countingFile) Write(p []byte) (int, error) {
+	f.disk.writes.Add(1)
+	return f.File.Write(p)
+}
+
+// The first line is written at once; those that come soon after it, together.
+func TestLinesGatherAfterAWrite(t *testing.T) {
+	disk := &counting{Mem: vfs.NewMem()}
+	o, manual := options(disk.Mem, &told{})
+	o.FS = disk
+	l := begun(t, o)
+	l.Add(deleted(1))
+	awaittest.Until(t, "the first line is written", func() bool { return l.Report().Written == 2 })
+	for n := range 100 {
+		l.Add(deleted(n))
+	}
+	awaittest.Until(t, "the others are written", func() bool {
+		manual.Advance(gatherTime)
+		return l.Report().Written == 102
+	})
+	if n := disk.writes.Load(); n != 3 {
+		t.Errorf("%d writes, not one for the start, the first line and all others each", n)
+	}
+}
+
+// The fields of a client are made again when another one comes, or it has proved more.
+func TestLineNamesItsClient(t *testing.T) {
+	disk := vfs.NewMem()
+	o, _ := options(disk, &told{})
+	l := begun(t, o)
+	first, second := []zk.Identity{ip("10.0.0.1")}, []zk.Identity{ip("10.0.0.2")}
+	more := append(first[:1:1], zk.Identity{Scheme: "digest", ID: "bob:hash"})
+	clients := [][]zk.Identity{first, first, second, first, more, more, nil, {}, more[:1], more}
+	want := []string{"1", "1", "2", "1", "1,bob", "1,bob", "", "", "1", "1,bob"}
+	for _, client := range clients {
+		e := deleted(0)
+		e.Client = client
+		l.Add(e)
+	}
+	l.Close()
+	for i, line := range read(t, disk, "audit.log")[1:] {
+		named := "\tuser=10.0.0." + want[i] + "\tip="
+		if want[i] == "" {
+			named = map[bool]string{true: "\tuser=root\toperation=", false: "session=0x1\toperation="}[clients[i] == nil]
+		}
+		if !strings.Contains(line, named) {
+			t.Errorf("line %d lacks %q: %q", i, named, line)
+		}
+	}
 }
