@@ -64,9 +64,14 @@ func (l *looker) all(ctx context.Context, s *session, next *ensemble.Config) ([]
 	found, at := make([]looked, len(next.Members)), l.addresses(next)
 	l.each(len(found), func(i int) {
 		m := &next.Members[i]
-		one := looked{ID: int64(m.ID), Role: roleOf(m), Client: at[i]}
-		for one.Why = "its client port is not told"; one.Client != ""; {
-			if one.Why = l.look(ctx, &one, last); one.Why == "" || !l.pause(ctx) {
+		one := looked{ID: int64(m.ID), Role: roleOf(m), Client: at[i], Why: "its client port is not told"}
+		for seen := false; one.Client != ""; seen = true {
+			now := one
+			now.Why = l.look(ctx, &now, last)
+			if !seen || now.Why == "" || ctx.Err() == nil { // a look for which there was no time tells less than the one before
+				one = now
+			}
+			if one.Why == "" || !l.pause(ctx) {
 				break
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -192,7 +193,7 @@ func TestReconfigWithoutAQuorumIsNotProposed(t *testing.T) {
 }
 
 // TestReconfigTellsServersOfAnotherEnsemble: what answers at the address of the new server
-// leads an ensemble of its own.
+// leads an ensemble of its own. That is told, and not that there was no time to look again.
 func TestReconfigTellsServersOfAnotherEnsemble(t *testing.T) {
 	e := startServers(t, 3, 0, nil)
 	other := startServers(t, 3, 0, func(base *server.Config) { base.FourLetterWords = []string{"srvr"} }) // no id is told
@@ -202,7 +203,7 @@ func TestReconfigTellsServersOfAnotherEnsemble(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	plan, err := reconfigures(t, e, "--add", "server.4=127.0.0.1:1:2;"+at, "--dry-run", "--timeout", "1m")
+	plan, err := reconfigures(t, e, "--add", "server.4=127.0.0.1:1:2;"+lagging(t, at, 0, 1), "--dry-run", "--timeout", "10s")
 	if err != nil || len(plan.Servers) != 4 {
 		t.Fatalf("%+v, %v", plan, err)
 	}
@@ -237,8 +238,9 @@ func TestStandaloneServerHasNoConfiguration(t *testing.T) {
 	}
 }
 
-// lagging stands before a server: it tells an old zxid as often as said, and no id.
-func lagging(t *testing.T, server string, times int32) string {
+// lagging stands before a server: it tells an old zxid as often as said, and no id, and
+// lets as many sessions through as said: it does not answer the others.
+func lagging(t *testing.T, server string, times, sessions int32) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -249,7 +251,7 @@ func lagging(t *testing.T, server string, times int32) string {
 		l.Close()
 		all.Wait()
 	})
-	var told atomic.Int32
+	var told, passed atomic.Int32
 	serve := func(front net.Conn) {
 		defer front.Close()
 		head := make([]byte, 4)
@@ -263,6 +265,11 @@ func lagging(t *testing.T, server string, times int32) string {
 		case "srvr":
 			if told.Add(1) <= times {
 				fmt.Fprint(front, "Zookeeper version: 3.9.5\nZxid: 0x1\nMode: follower\n")
+				return
+			}
+		default:
+			if passed.Add(1) > sessions {
+				_, _ = io.Copy(io.Discard, front)
 				return
 			}
 		}
@@ -297,7 +304,7 @@ func TestReconfigWaitsForAServerThatIsBehind(t *testing.T) {
 		times int32
 		why   string
 	}{{2, ""}, {1 << 30, "it is behind"}} {
-		line := "server.4=127.0.0.1:1:2;" + lagging(t, e.Addr(e.Leader()), test.times)
+		line := "server.4=127.0.0.1:1:2;" + lagging(t, e.Addr(e.Leader()), test.times, math.MaxInt32)
 		timeout := "30s"
 		if test.why != "" {
 			timeout = "2s"
