@@ -1,20 +1,18 @@
 package azureblob
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"net/url"
 	"os"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storeurl"
 	"github.com/conclave-project/conclave/internal/redact"
 )
 
@@ -86,46 +84,33 @@ func (t target) client() (*container.Client, error) {
 	return container.NewClient(address, credential, nil)
 }
 
-func parseURL(text string) (target, error) {
-	var t target
-	bad := func(format string, args ...any) (target, error) {
-		return t, election.Permanent(fmt.Errorf("azureblob: %q: %w; write for example %s", redact.URL(text), fmt.Errorf(format, args...), URLExample))
+// form is what the URLs look like.
+var form = storeurl.Form{Backend: "azureblob", Schemes: []string{"azureblob"}, Example: URLExample, Credentials: "the environment"}
+
+func parseURL(text string) (t target, err error) {
+	u, values, err := form.Parse(text)
+	if err == nil && (u.Host == "" || strings.ContainsAny(u.Host, ".:")) {
+		err = errors.New("it names no account (the address of the service goes into ?endpoint=)")
 	}
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return bad("not a URL")
-	case u.Scheme != "azureblob":
-		return bad("the scheme is not azureblob")
-	case u.Host == "" || strings.ContainsAny(u.Host, ".:"):
-		return bad("it names no account (the address of the service goes into ?endpoint=)")
-	case u.User != nil:
-		return bad("credentials are not taken from a URL, but from the environment")
+	if err != nil {
+		return t, form.Refuse(text, err)
 	}
-	t.account = u.Host
+	t.account, t.endpoint = u.Host, "https://"+u.Host+".blob.core.windows.net"
 	t.container, t.options.Prefix, _ = strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
 	if t.container == "" {
-		return bad("it names no container")
+		return t, form.Refuse(text, errors.New("it names no container"))
 	}
-	for name, values := range u.Query() {
-		value := values[len(values)-1]
-		switch name {
-		case "endpoint":
-			t.endpoint = strings.TrimSuffix(value, "/")
-		case "create":
-			t.create, err = strconv.ParseBool(value)
-		case "poll":
-			t.options.Poll, err = time.ParseDuration(value)
-		default:
-			return bad("unknown parameter %q", name)
-		}
-		if err != nil {
-			return bad("parameter %s: %w", name, err)
-		}
+	err = storeurl.Parameters{
+		"endpoint": storeurl.Text(&t.endpoint),
+		"create":   storeurl.Bool(&t.create),
+		"poll":     storeurl.Duration(&t.options.Poll),
+	}.Read(values)
+	t.endpoint = strings.TrimSuffix(t.endpoint, "/")
+	if err == nil {
+		_, err = New(&container.Client{}, t.options)
 	}
-	t.endpoint = cmp.Or(t.endpoint, "https://"+t.account+".blob.core.windows.net")
-	if _, err := New(&container.Client{}, t.options); err != nil {
-		return bad("%w", err)
+	if err != nil {
+		return t, form.Refuse(text, err)
 	}
 	return t, nil
 }

@@ -2,11 +2,9 @@ package dynamodb
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/url"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -14,6 +12,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storeurl"
 	"github.com/conclave-project/conclave/internal/redact"
 )
 
@@ -68,47 +67,37 @@ type target struct {
 	load     []func(*config.LoadOptions) error
 }
 
-func parseURL(text string) (target, error) {
-	var t target
-	bad := func(format string, args ...any) (target, error) {
-		return t, election.Permanent(fmt.Errorf("dynamodb: %q: %w; write for example %s", redact.URL(text), fmt.Errorf(format, args...), URLExample))
-	}
-	u, err := url.Parse(text)
+// form is what the URLs look like.
+var form = storeurl.Form{Backend: "dynamodb", Schemes: []string{"dynamodb"}, Example: URLExample, Credentials: "the environment or AWS's files"}
+
+func parseURL(text string) (t target, err error) {
+	u, values, err := form.Parse(text)
 	switch {
 	case err != nil:
-		return bad("not a URL")
-	case u.Scheme != "dynamodb":
-		return bad("the scheme is not dynamodb")
 	case u.Host == "" || strings.Contains(u.Host, ":"):
-		return bad("it names no table")
+		err = errors.New("it names no table")
 	case u.Path != "" && u.Path != "/":
-		return bad("there is a path after the table")
-	case u.User != nil:
-		return bad("credentials are not taken from a URL, but from the environment or AWS's files")
+		err = errors.New("there is a path after the table")
+	}
+	if err != nil {
+		return t, form.Refuse(text, err)
 	}
 	t.options.Table = u.Host
-	for name, values := range u.Query() {
-		value := values[len(values)-1]
-		switch name {
-		case "region":
-			t.load = append(t.load, config.WithRegion(value))
-		case "endpoint":
-			t.endpoint = value
-		case "key":
-			t.options.Key = value
-		case "poll":
-			t.options.Poll, err = time.ParseDuration(value)
-		case "create":
-			t.create, err = strconv.ParseBool(value)
-		default:
-			return bad("unknown parameter %q", name)
-		}
-		if err != nil {
-			return bad("parameter %s: %w", name, err)
-		}
+	err = storeurl.Parameters{
+		"region": func(region string) error {
+			t.load = append(t.load, config.WithRegion(region))
+			return nil
+		},
+		"endpoint": storeurl.Text(&t.endpoint),
+		"key":      storeurl.Text(&t.options.Key),
+		"poll":     storeurl.Duration(&t.options.Poll),
+		"create":   storeurl.Bool(&t.create),
+	}.Read(values)
+	if err == nil {
+		t.options, err = t.options.validate()
 	}
-	if t.options, err = t.options.validate(); err != nil {
-		return bad("%w", err)
+	if err != nil {
+		return t, form.Refuse(text, err)
 	}
 	return t, nil
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +13,7 @@ import (
 	"golang.org/x/oauth2/google"
 
 	"github.com/conclave-project/conclave/election"
-	"github.com/conclave-project/conclave/internal/redact"
+	"github.com/conclave-project/conclave/election/backend/internal/storeurl"
 )
 
 // URLExample is a URL that Open takes.
@@ -95,44 +93,31 @@ type target struct {
 	anonymous bool
 }
 
-func parseURL(text string) (target, error) {
-	var t target
-	bad := func(format string, args ...any) (target, error) {
-		return t, election.Permanent(fmt.Errorf("gcs: %q: %w; write for example %s", redact.URL(text), fmt.Errorf(format, args...), URLExample))
+// form is what the URLs look like.
+var form = storeurl.Form{Backend: "gcs", Schemes: []string{"gs"}, Example: URLExample, Credentials: "the environment"}
+
+func parseURL(text string) (t target, err error) {
+	u, values, err := form.Parse(text)
+	if err == nil && (u.Host == "" || strings.Contains(u.Host, ":")) {
+		err = errors.New("it names no bucket (the address of an emulator goes into ?endpoint=)")
 	}
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return bad("not a URL")
-	case u.Scheme != "gs":
-		return bad("the scheme is not gs")
-	case u.Host == "" || strings.Contains(u.Host, ":"):
-		return bad("it names no bucket (the address of an emulator goes into ?endpoint=)")
-	case u.User != nil:
-		return bad("credentials are not taken from a URL, but from the environment")
+	if err != nil {
+		return t, form.Refuse(text, err)
 	}
 	t.options = Options{Bucket: u.Host, Prefix: strings.TrimPrefix(u.Path, "/")}
-	for name, values := range u.Query() {
-		value := values[len(values)-1]
-		switch name {
-		case "endpoint":
-			t.options.Endpoint = value
-		case "anonymous":
-			t.anonymous, err = strconv.ParseBool(value)
-		case "poll":
-			t.options.Poll, err = time.ParseDuration(value)
-		default:
-			return bad("unknown parameter %q", name)
-		}
-		if err != nil {
-			return bad("parameter %s: %w", name, err)
-		}
+	err = storeurl.Parameters{
+		"endpoint":  storeurl.Text(&t.options.Endpoint),
+		"anonymous": storeurl.Bool(&t.anonymous),
+		"poll":      storeurl.Duration(&t.options.Poll),
+	}.Read(values)
+	if err == nil {
+		t.options, err = t.options.validate()
 	}
-	if t.options, err = t.options.validate(); err != nil {
-		return bad("%w", err)
+	if err == nil && strings.HasPrefix(t.options.Endpoint, "http:") && !t.anonymous {
+		err = errors.New("credentials are not sent without TLS; write endpoint=https://..., or add anonymous=true for an emulator")
 	}
-	if strings.HasPrefix(t.options.Endpoint, "http:") && !t.anonymous {
-		return bad("%w", errors.New("credentials are not sent without TLS; write endpoint=https://..., or add anonymous=true for an emulator"))
+	if err != nil {
+		return t, form.Refuse(text, err)
 	}
 	return t, nil
 }

@@ -2,11 +2,9 @@ package s3
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/url"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
@@ -14,6 +12,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storeurl"
 	"github.com/conclave-project/conclave/internal/redact"
 )
 
@@ -67,43 +66,32 @@ type target struct {
 	load      []func(*config.LoadOptions) error
 }
 
-func parseURL(text string) (target, error) {
-	var t target
-	bad := func(format string, args ...any) (target, error) {
-		return t, election.Permanent(fmt.Errorf("s3: %q: %w; write for example %s", redact.URL(text), fmt.Errorf(format, args...), URLExample))
+// form is what the URLs look like.
+var form = storeurl.Form{Backend: "s3", Schemes: []string{"s3"}, Example: URLExample, Credentials: "the environment or AWS's files"}
+
+func parseURL(text string) (t target, err error) {
+	u, values, err := form.Parse(text)
+	if err == nil && (u.Host == "" || strings.Contains(u.Host, ":")) {
+		err = errors.New("it names no bucket (the address of a store goes into ?endpoint=)")
 	}
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return bad("not a URL")
-	case u.Scheme != "s3":
-		return bad("the scheme is not s3")
-	case u.Host == "" || strings.Contains(u.Host, ":"):
-		return bad("it names no bucket (the address of a store goes into ?endpoint=)")
-	case u.User != nil:
-		return bad("credentials are not taken from a URL, but from the environment or AWS's files")
+	if err != nil {
+		return t, form.Refuse(text, err)
 	}
 	t.options = Options{Bucket: u.Host, Prefix: strings.TrimPrefix(u.Path, "/")}
-	for name, values := range u.Query() {
-		value := values[len(values)-1]
-		switch name {
-		case "region":
-			t.load = append(t.load, config.WithRegion(value))
-		case "endpoint":
-			t.endpoint = value
-		case "path-style":
-			t.pathStyle, err = strconv.ParseBool(value)
-		case "poll":
-			t.options.Poll, err = time.ParseDuration(value)
-		default:
-			return bad("unknown parameter %q", name)
-		}
-		if err != nil {
-			return bad("parameter %s: %w", name, err)
-		}
+	err = storeurl.Parameters{
+		"region": func(region string) error {
+			t.load = append(t.load, config.WithRegion(region))
+			return nil
+		},
+		"endpoint":   storeurl.Text(&t.endpoint),
+		"path-style": storeurl.Bool(&t.pathStyle),
+		"poll":       storeurl.Duration(&t.options.Poll),
+	}.Read(values)
+	if err == nil {
+		t.options, err = t.options.validate()
 	}
-	if t.options, err = t.options.validate(); err != nil {
-		return bad("%w", err)
+	if err != nil {
+		return t, form.Refuse(text, err)
 	}
 	return t, nil
 }

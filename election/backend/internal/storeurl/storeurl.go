@@ -1,0 +1,133 @@
+// Package storeurl reads the URLs by which backends are opened.
+//
+// In go the text that somebody has given, and what the URLs of a backend look like; out
+// come its parts, or an error that says what is wrong, with a URL that is right.
+//
+// What always holds:
+//
+//	storeurl-U1  No parameter is ignored: one that is not known, stands there twice or has
+//	             no value is an error.
+//	storeurl-U2  No error shows a password (package redact).
+//	storeurl-U3  Each error is permanent: nothing but another URL helps.
+package storeurl
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/redact"
+)
+
+// Form is what the URLs of a backend look like.
+type Form struct {
+	Backend     string // begins each error
+	Schemes     []string
+	Example     string // a URL that is right
+	Credentials string // where they come from, if URLs have none
+}
+
+// Refuse returns the error of a URL.
+func (f Form) Refuse(text string, err error) error {
+	var syntax *url.Error
+	if errors.As(err, &syntax) { // it quotes the URL
+		err = fmt.Errorf("not a URL: %w", syntax.Err)
+	}
+	return election.Permanent(fmt.Errorf("%s: URL %q: %w; write for example %s", f.Backend, redact.URL(text), err, f.Example))
+}
+
+// Parse reads a URL, whose parameters are left to be read.
+func (f Form) Parse(text string) (*url.URL, url.Values, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case !slices.Contains(f.Schemes, u.Scheme):
+		return nil, nil, fmt.Errorf("the scheme is %q", u.Scheme)
+	case u.User != nil && f.Credentials != "":
+		return nil, nil, f.HasCredentials()
+	}
+	values, err := url.ParseQuery(u.RawQuery)
+	return u, values, err
+}
+
+// HasCredentials is the error of a URL with credentials where none belong.
+func (f Form) HasCredentials() error {
+	return fmt.Errorf("credentials are not taken from a URL, but from %s", f.Credentials)
+}
+
+// Parameters are those that a backend knows, with what reads the value of each.
+type Parameters map[string]func(value string) error
+
+// Read reads values, which must be known (storeurl-U1).
+func (p Parameters) Read(values url.Values) error {
+	if err := p.Take(values); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		return fmt.Errorf("unknown parameter %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(p)), ", "))
+	}
+	return nil
+}
+
+// Take reads those values that are known and deletes them; the others are a library's.
+func (p Parameters) Take(values url.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		read, known := p[name]
+		if !known {
+			continue
+		}
+		if given := values[name]; len(given) != 1 || given[0] == "" {
+			return fmt.Errorf("parameter %s has %d values, or an empty one", name, len(given))
+		}
+		if err := read(values[name][0]); err != nil {
+			return fmt.Errorf("parameter %s: %w", name, err)
+		}
+		delete(values, name)
+	}
+	return nil
+}
+
+// Text reads a value as it is.
+func Text(to *string) func(string) error {
+	return func(value string) error {
+		*to = value
+		return nil
+	}
+}
+
+// Bool reads true or false.
+func Bool(to *bool) func(string) error {
+	return func(value string) (err error) {
+		if *to, err = strconv.ParseBool(value); err != nil {
+			return fmt.Errorf("%q is neither true nor false", value)
+		}
+		return nil
+	}
+}
+
+// Duration reads a time above zero.
+func Duration(to *time.Duration) func(string) error {
+	return func(value string) (err error) {
+		if *to, err = time.ParseDuration(value); err != nil || *to <= 0 {
+			return fmt.Errorf("%q is no duration above zero, such as 15s", value)
+		}
+		return nil
+	}
+}
+
+// Count reads a number from min on.
+func Count(to *int, min int) func(string) error {
+	return func(value string) (err error) {
+		if *to, err = strconv.Atoi(value); err != nil || *to < min {
+			return fmt.Errorf("%q is no number from %d on", value, min)
+		}
+		return nil
+	}
+}
