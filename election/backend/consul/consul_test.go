@@ -39,7 +39,7 @@ func TestErrorsOfURLsShowNoPassword(t *testing.T) {
 
 func TestBadURLIsAnErrorThatShowsAGoodOne(t *testing.T) {
 	for _, url := range []string{"", "http://a:1", "consul://", "consul://a", "consul://u:p@a:1", "consul://a:1?x=y",
-		"consul://a:1?lease-min=soon", "consul://%zz"} {
+		"consul://a:1?lease-min=soon", "consul://a:1?tls=1", "consul://%zz"} {
 		_, _, err := Open(t.Context(), url)
 		if err == nil || !strings.Contains(err.Error(), "consul://127.0.0.1:8500") {
 			t.Errorf("%q: error %v", url, err)

@@ -55,15 +55,14 @@ package consul
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/consul/api"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storeurl"
 	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/internal/redact"
 )
@@ -111,7 +110,7 @@ func Open(_ context.Context, address string) (election.Backend, func() error, er
 	config := api.DefaultConfig()
 	options, err := parse(address, config)
 	if err != nil {
-		return nil, nil, election.Permanent(fmt.Errorf("consul: URL %q: %w; a good one is consul://127.0.0.1:8500", redact.URL(address), err))
+		return nil, nil, form.Refuse(address, err)
 	}
 	client, err := api.NewClient(config)
 	if err != nil {
@@ -121,41 +120,31 @@ func Open(_ context.Context, address string) (election.Backend, func() error, er
 	return b, b.Close, nil
 }
 
+// form is what the URLs look like.
+var form = storeurl.Form{Backend: "consul", Schemes: []string{"consul"}, Example: "consul://127.0.0.1:8500",
+	Credentials: "CONSUL_HTTP_TOKEN or CONSUL_HTTP_AUTH"}
+
 // parse reads a URL into the configuration of a client.
-func parse(address string, config *api.Config) (Options, error) {
-	var options Options
-	u, err := url.Parse(address)
-	switch {
-	case err != nil:
-		return options, errors.New("is not a URL")
-	case u.Scheme != "consul":
-		return options, errors.New("does not begin with consul://")
-	case u.User != nil:
-		return options, errors.New("has credentials, which are not taken from a URL, but from CONSUL_HTTP_TOKEN or CONSUL_HTTP_AUTH")
-	case u.Hostname() == "" || u.Port() == "":
-		return options, fmt.Errorf("has the agent %q, which is not host:port", u.Host)
+func parse(address string, config *api.Config) (options Options, err error) {
+	u, values, err := form.Parse(address)
+	if err != nil {
+		return options, err
+	}
+	if u.Hostname() == "" || u.Port() == "" {
+		return options, fmt.Errorf("the agent %q is not host:port", u.Host)
 	}
 	config.Address = u.Host
 	if path := strings.Trim(u.Path, "/"); path != "" {
 		options.Prefix = path + "/"
 	}
-	for name, values := range u.Query() {
-		var err error
-		switch name {
-		case "lease-min":
-			options.LeaseMin, err = time.ParseDuration(values[0])
-		case "lock-delay":
-			options.LockDelay, err = time.ParseDuration(values[0])
-		case "tls":
-			if values[0] == "true" {
-				config.Scheme = "https"
-			}
-		default:
-			err = errors.New("is not known; there are lease-min, lock-delay and tls")
-		}
-		if err != nil {
-			return options, fmt.Errorf("parameter %q %w", name, err)
-		}
+	var secure bool
+	err = storeurl.Parameters{
+		"lease-min":  storeurl.Duration(&options.LeaseMin),
+		"lock-delay": storeurl.Duration(&options.LockDelay),
+		"tls":        storeurl.Bool(&secure),
+	}.Read(values)
+	if secure {
+		config.Scheme = "https"
 	}
-	return options, nil
+	return options, err
 }

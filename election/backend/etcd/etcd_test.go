@@ -32,7 +32,7 @@ func TestErrorsOfURLsShowNoPassword(t *testing.T) {
 }
 
 func TestBadURLIsAnErrorThatShowsAGoodOne(t *testing.T) {
-	bad := []string{"", "http://a:1", "etcd://", "etcd://a", "etcd://a:1,", "etcd://a:1?x=y", "etcd://u:p@a:1"}
+	bad := []string{"", "http://a:1", "etcd://", "etcd://a", "etcd://a:1,", "etcd://a:1?x=y", "etcd://a:1?tls=1", "etcd://u:p@a:1"}
 	for _, url := range bad {
 		_, _, err := Open(t.Context(), url)
 		if err == nil || !strings.Contains(err.Error(), "etcd://127.0.0.1:2379") {

@@ -52,10 +52,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -68,6 +66,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storeurl"
 	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/internal/redact"
 )
@@ -113,7 +112,7 @@ var connectParams = grpc.ConnectParams{MinConnectTimeout: dialTimeout,
 func Open(_ context.Context, address string) (election.Backend, func() error, error) {
 	config, options, err := parse(address, os.Getenv)
 	if err != nil {
-		return nil, nil, election.Permanent(fmt.Errorf("etcd: URL %q: %w; a good one is etcd://127.0.0.1:2379", redact.URL(address), err))
+		return nil, nil, form.Refuse(address, err)
 	}
 	client, err := connect(config)
 	if err != nil {
@@ -142,6 +141,10 @@ func connect(config clientv3.Config) (*clientv3.Client, error) {
 	return client, err
 }
 
+// form is what the URLs look like.
+var form = storeurl.Form{Backend: "etcd", Schemes: []string{"etcd"}, Example: "etcd://127.0.0.1:2379",
+	Credentials: "ETCDCTL_USER and ETCDCTL_PASSWORD"}
+
 // parse turns a URL and the environment into the configuration of a client.
 func parse(address string, env func(string) string) (clientv3.Config, Options, error) {
 	config := clientv3.Config{DialTimeout: dialTimeout, DialKeepAliveTime: keepAliveTime,
@@ -149,21 +152,20 @@ func parse(address string, env func(string) string) (clientv3.Config, Options, e
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(connectParams)}}
 	rest, found := strings.CutPrefix(address, "etcd://")
 	if !found {
-		return config, Options{}, errors.New("does not begin with etcd://")
+		return config, Options{}, errors.New("it does not begin with etcd://")
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return config, Options{}, err
 	}
-	secure := values.Get("tls") == "true"
-	values.Del("tls")
-	if len(values) > 0 {
-		return config, Options{}, fmt.Errorf("has unknown parameters %q", slices.Sorted(maps.Keys(values)))
+	var secure bool
+	if err := (storeurl.Parameters{"tls": storeurl.Bool(&secure)}).Read(values); err != nil {
+		return config, Options{}, err
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
 	if strings.Contains(hosts, "@") {
-		return config, Options{}, errors.New("has credentials, which are not taken from a URL, but from ETCDCTL_USER and ETCDCTL_PASSWORD")
+		return config, Options{}, form.HasCredentials()
 	}
 	var options Options
 	if path != "" {
@@ -178,7 +180,7 @@ func parse(address string, env func(string) string) (clientv3.Config, Options, e
 	}
 	for host := range strings.SplitSeq(hosts, ",") {
 		if u, err := url.Parse(scheme + host); err != nil || u.Hostname() == "" || u.Port() == "" {
-			return config, options, errors.New("has a server that is not host:port")
+			return config, options, errors.New("a server is not host:port")
 		}
 		config.Endpoints = append(config.Endpoints, scheme+host)
 	}

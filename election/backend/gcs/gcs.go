@@ -88,6 +88,10 @@ type Options struct {
 	Poll time.Duration
 }
 
+// prefixBytesMax leaves an election's name its place in the 1024 bytes that the name of an
+// object may have.
+const prefixBytesMax = 200
+
 func (o Options) validate() (Options, error) {
 	o.Prefix = cmp.Or(o.Prefix, PrefixDefault)
 	o.Endpoint = strings.TrimSuffix(cmp.Or(o.Endpoint, EndpointDefault), "/")

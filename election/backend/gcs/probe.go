@@ -2,6 +2,7 @@ package gcs
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -27,19 +28,9 @@ func Probe(ctx context.Context, client *http.Client, options Options) error {
 	return s.probe(ctx)
 }
 
-// probeOnce probes until the store has passed (gcs-G6).
-func (s *store) probeOnce(ctx context.Context) error {
-	s.probing.Lock()
-	defer s.probing.Unlock()
-	if s.probed {
-		return nil
-	}
-	if err := s.probe(ctx); err != nil {
-		return err
-	}
-	s.probed = true
-	return nil
-}
+// probeKey is an object that there is not, for Probe. No election has such a key: it
+// has another ending.
+func (o Options) probeKey() string { return o.Prefix + "/" + rand.Text() + ".probe" }
 
 // generationOfNone is one that no object has: the service counts microseconds since 1970.
 const generationOfNone = "1"

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
+	"github.com/conclave-project/conclave/election/backend/internal/objects"
 	"github.com/conclave-project/conclave/election/backend/internal/polling"
 	"github.com/conclave-project/conclave/election/record"
 )
@@ -20,8 +20,7 @@ type store struct {
 	options Options
 	pace    *polling.Pace
 
-	probing sync.Mutex // one Probe at a time
-	probed  bool
+	probing objects.Probe
 }
 
 // content is what an object holds.
@@ -42,7 +41,7 @@ func newStore(client *http.Client, options Options) (*store, error) {
 
 // Read gets the object.
 func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
-	key := s.options.keyOf(name)
+	key := objects.Key(s.options.Prefix, name)
 	data, generation, err := s.api.get(ctx, key)
 	if isMissing(err) {
 		return record.Record{}, "", nil
@@ -60,14 +59,14 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 
 // Write puts the object if it still has the generation (gcs-G1).
 func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
-	if err := s.probeOnce(ctx); err != nil {
+	if err := s.probing.Once(ctx, s.probe); err != nil {
 		return "", err
 	}
 	data, err := json.Marshal(content{&r})
 	if err != nil {
 		return "", err
 	}
-	return s.put(ctx, s.options.keyOf(name), data, version)
+	return s.put(ctx, objects.Key(s.options.Prefix, name), data, version)
 }
 
 // Pauses after a write that was one too many in a second, each give or take a tenth.
@@ -114,7 +113,7 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 			return nil, s.explain("list", prefix, err)
 		}
 		for _, key := range keys {
-			if name, ours := s.options.nameOf(key); ours {
+			if name, ours := objects.Name(s.options.Prefix, key); ours {
 				names = append(names, name)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/election/backend/internal/objects"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/test/stores"
@@ -22,7 +23,7 @@ func TestStoreOnFakeGCSServer(t *testing.T) {
 		Open: func(t testing.TB) record.Store { return storeAt(t, server, server.Addr) },
 		Delete: func(t testing.TB, name string) {
 			s := storeAt(t, server, server.Addr)
-			if err := s.api.remove(t.Context(), s.options.keyOf(name)); err != nil {
+			if err := s.api.remove(t.Context(), objects.Key(s.options.Prefix, name)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -83,7 +84,7 @@ func TestWriteWhoseAnswerIsLostIsNoConflict(t *testing.T) {
 	}
 	defer link.Close()
 	direct, far := storeAt(t, server, server.Addr), storeAt(t, server, link.Addr)
-	far.probed = true
+	far.probing.Skip()
 	version, err := direct.Write(t.Context(), "e", record.Record{Heartbeat: 1}, "")
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/storeurl"
 	"github.com/go-sql-driver/mysql"
 )
 
@@ -48,11 +49,11 @@ const connectionsMax = 4
 func Open(_ context.Context, text string) (election.Backend, func() error, error) {
 	config, options, err := parse(text)
 	if err != nil {
-		return nil, nil, election.Permanent(fmt.Errorf("mysql: URL: %w; write for example %s", err, URLExample))
+		return nil, nil, form.Refuse(text, err)
 	}
 	connector, err := mysql.NewConnector(config)
 	if err != nil {
-		return nil, nil, election.Permanent(fmt.Errorf("mysql: %w; write for example %s", err, URLExample))
+		return nil, nil, form.Refuse(text, err)
 	}
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(connectionsMax)
@@ -60,32 +61,35 @@ func Open(_ context.Context, text string) (election.Backend, func() error, error
 	db.SetConnMaxIdleTime(time.Minute)
 	backend, err := New(db, options)
 	if err != nil {
-		err = election.Permanent(fmt.Errorf("%w; write for example %s", err, URLExample))
-		return nil, nil, errors.Join(err, db.Close())
+		return nil, nil, errors.Join(form.Refuse(text, err), db.Close())
 	}
 	return backend, func() error { return errors.Join(backend.Close(), db.Close()) }, nil
 }
 
+// form is what the URLs look like.
+var form = storeurl.Form{Backend: "mysql", Schemes: []string{"mysql", "mariadb"}, Example: URLExample}
+
 // parse reads a URL.
 func parse(text string) (*mysql.Config, Options, error) {
 	var options Options
-	u, err := url.Parse(text)
-	if err != nil {
-		return nil, options, hideURL(err)
+	var socket string
+	var with security
+	u, values, err := form.Parse(text)
+	if err == nil {
+		err = storeurl.Parameters{
+			"socket":    storeurl.Text(&socket),
+			"table":     storeurl.Text(&options.Table),
+			"lease-max": storeurl.Duration(&options.LeaseMax),
+			"poll":      storeurl.Duration(&options.Poll),
+			"timeout":   storeurl.Duration(&options.Timeout),
+			"tls":       storeurl.Text(&with.mode),
+			"tls-ca":    storeurl.Text(&with.authorities),
+			"tls-cert":  storeurl.Text(&with.certificate),
+			"tls-key":   storeurl.Text(&with.key),
+		}.Read(values)
 	}
-	if u.Scheme != "mysql" && u.Scheme != "mariadb" {
-		return nil, options, fmt.Errorf("the scheme is %q", u.Scheme)
-	}
-	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return nil, options, err
-	}
-	settings := map[string]string{}
-	for name, values := range query {
-		if len(values) != 1 || values[0] == "" {
-			return nil, options, fmt.Errorf("parameter %q has %d values or an empty one", name, len(values))
-		}
-		settings[name] = values[0]
 	}
 	config := mysql.NewConfig()
 	config.Logger = &mysql.NopLogger{} // it would write into the program's standard error
@@ -98,36 +102,13 @@ func parse(text string) (*mysql.Config, Options, error) {
 	if err := config.Apply(mysql.BeforeConnect(own)); err != nil {
 		return nil, options, err
 	}
-	if err := address(config, u, take(settings, "socket")); err != nil {
+	if err := address(config, u, socket); err != nil {
 		return nil, options, err
 	}
-	options.Table = take(settings, "table")
 	if _, err := quoteTable(cmp.Or(options.Table, TableDefault)); err != nil {
 		return nil, options, err
 	}
-	for name, to := range map[string]*time.Duration{"lease-max": &options.LeaseMax, "poll": &options.Poll, "timeout": &options.Timeout} {
-		value := take(settings, name)
-		if value == "" {
-			continue
-		}
-		if *to, err = time.ParseDuration(value); err != nil || *to <= 0 {
-			return nil, options, fmt.Errorf("%s=%q is no duration above zero, such as 15s", name, value)
-		}
-	}
-	if err := secure(config, settings); err != nil {
-		return nil, options, err
-	}
-	for name := range settings {
-		return nil, options, fmt.Errorf("unknown parameter %q", name)
-	}
-	return config, options, nil
-}
-
-// take returns a parameter and deletes it.
-func take(settings map[string]string, name string) string {
-	value := settings[name]
-	delete(settings, name)
-	return value
+	return config, options, with.apply(config)
 }
 
 // address reads where the server is, and who we are there.
@@ -158,55 +139,46 @@ func address(config *mysql.Config, u *url.URL, socket string) error {
 	return nil
 }
 
-// secure reads the parameters of TLS.
-func secure(config *mysql.Config, settings map[string]string) error {
-	mode, authorities := take(settings, "tls"), take(settings, "tls-ca")
-	certificate, key := take(settings, "tls-cert"), take(settings, "tls-key")
-	files := authorities != "" || certificate != "" || key != ""
-	switch mode {
+// security is what the parameters of TLS say.
+type security struct{ mode, authorities, certificate, key string }
+
+func (s security) apply(config *mysql.Config) error {
+	files := s.authorities != "" || s.certificate != "" || s.key != ""
+	switch s.mode {
 	case "true", "":
 		if !files {
-			config.TLSConfig = cmp.Or(mode, "preferred")
+			config.TLSConfig = cmp.Or(s.mode, "preferred")
 			return nil
 		}
 	case "preferred", "skip-verify", "false":
 		if files {
-			return fmt.Errorf("tls=%s does without files; write tls=true or leave them out", mode)
+			return fmt.Errorf("tls=%s does without files; write tls=true or leave them out", s.mode)
 		}
-		config.TLSConfig = mode
+		config.TLSConfig = s.mode
 		return nil
 	default:
-		return fmt.Errorf("tls=%q is none of true, preferred, skip-verify, false", mode)
+		return fmt.Errorf("tls=%q is none of true, preferred, skip-verify, false", s.mode)
 	}
 	config.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	if authorities != "" {
-		pem, err := os.ReadFile(authorities)
+	if s.authorities != "" {
+		pem, err := os.ReadFile(s.authorities)
 		if err != nil {
 			return fmt.Errorf("tls-ca: %w", err)
 		}
 		config.TLS.RootCAs = x509.NewCertPool()
 		if !config.TLS.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("tls-ca: %s has no certificate in PEM", authorities)
+			return fmt.Errorf("tls-ca: %s has no certificate in PEM", s.authorities)
 		}
 	}
-	if (certificate == "") != (key == "") {
+	if (s.certificate == "") != (s.key == "") {
 		return errors.New("tls-cert and tls-key go together")
 	}
-	if certificate != "" {
-		pair, err := tls.LoadX509KeyPair(certificate, key)
+	if s.certificate != "" {
+		pair, err := tls.LoadX509KeyPair(s.certificate, s.key)
 		if err != nil {
 			return fmt.Errorf("tls-cert, tls-key: %w", err)
 		}
 		config.TLS.Certificates = []tls.Certificate{pair}
 	}
 	return nil
-}
-
-// hideURL keeps a password out of the message.
-func hideURL(err error) error {
-	var wrong *url.Error
-	if errors.As(err, &wrong) {
-		return wrong.Err
-	}
-	return err
 }

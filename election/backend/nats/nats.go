@@ -42,12 +42,12 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/backend/internal/storeurl"
 	"github.com/conclave-project/conclave/election/backend/internal/watchhub"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/nats-io/nats.go"
@@ -113,8 +113,9 @@ func newStore(js jetstream.JetStream, options Options) (*store, error) {
 
 const bucketAlphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
-// example is what errors about URLs show.
-const example = "nats://user:password@host:4222,other:4222/?replicas=3 (tls:// and wss:// too)"
+// form is what the URLs look like.
+var form = storeurl.Form{Backend: "nats", Schemes: []string{"nats", "tls", "ws", "wss"},
+	Example: "nats://user:password@host:4222,other:4222/?replicas=3 (tls:// and wss:// too)"}
 
 // Open returns a backend on the servers of a URL, and what closes it. The
 // credentials are in the URL, or in the file that creds=FILE or NATS_CREDS
@@ -129,7 +130,7 @@ const example = "nats://user:password@host:4222,other:4222/?replicas=3 (tls:// a
 func Open(_ context.Context, text string) (election.Backend, func() error, error) {
 	target, err := parse(text)
 	if err != nil {
-		return nil, nil, election.Permanent(err)
+		return nil, nil, form.Refuse(text, err)
 	}
 	return target.open()
 }
@@ -142,62 +143,39 @@ type target struct {
 	options Options
 }
 
-var schemes = []string{"nats", "tls", "ws", "wss"}
-
 // parse does by hand what net/url does not: several hosts with ports.
 func parse(text string) (target, error) {
-	wrong := func(what string, args ...any) (target, error) {
-		return target{}, fmt.Errorf("nats: URL: %s; write for example %s", fmt.Sprintf(what, args...), example)
-	}
 	scheme, rest, found := strings.Cut(text, "://")
-	if !found || !slices.Contains(schemes, scheme) {
-		return wrong("it does not begin with %s://", strings.Join(schemes, "://, "))
+	if !found || !slices.Contains(form.Schemes, scheme) {
+		return target{}, fmt.Errorf("it does not begin with %s://", strings.Join(form.Schemes, "://, "))
 	}
 	rest, parameters, _ := strings.Cut(rest, "?")
 	hosts, path, _ := strings.Cut(rest, "/")
 	if path != "" {
-		return wrong("nothing belongs after the slash")
+		return target{}, errors.New("nothing belongs after the slash")
 	}
-	var t target
+	t := target{creds: os.Getenv("NATS_CREDS")}
 	for host := range strings.SplitSeq(hosts, ",") {
 		u, err := url.Parse(scheme + "://" + host)
 		if err != nil || u.Hostname() == "" {
-			return wrong("a server must be named as host:port")
+			return target{}, errors.New("a server must be named as host:port")
 		}
 		if t.servers != "" {
 			t.servers += ","
 		}
 		t.servers += u.String()
 	}
-	query, err := url.ParseQuery(parameters)
-	if err != nil {
-		return wrong("%v", err)
+	values, err := url.ParseQuery(parameters)
+	if err == nil {
+		err = storeurl.Parameters{
+			"creds":     storeurl.Text(&t.creds),
+			"domain":    storeurl.Text(&t.domain),
+			"bucket":    storeurl.Text(&t.options.Bucket),
+			"replicas":  storeurl.Count(&t.options.Replicas, 1),
+			"lease-max": storeurl.Duration(&t.options.LeaseMax),
+		}.Read(values)
 	}
-	t.creds, t.domain, t.options.Bucket = take(query, "creds"), take(query, "domain"), take(query, "bucket")
-	if t.creds == "" {
-		t.creds = os.Getenv("NATS_CREDS")
-	}
-	if value := take(query, "replicas"); value != "" {
-		if t.options.Replicas, err = strconv.Atoi(value); err != nil || t.options.Replicas < 1 {
-			return wrong("replicas=%q is no count", value)
-		}
-	}
-	if value := take(query, "lease-max"); value != "" {
-		if t.options.LeaseMax, err = time.ParseDuration(value); err != nil || t.options.LeaseMax <= 0 {
-			return wrong("lease-max=%q is no duration such as 15s", value)
-		}
-	}
-	for name := range query {
-		return wrong("the parameter %q is unknown", name)
-	}
-	return t, nil
-}
-
-// take returns a parameter and deletes it.
-func take(query url.Values, name string) string {
-	value := query.Get(name)
-	query.Del(name)
-	return value
+	return t, err
 }
 
 func (t target) open() (election.Backend, func() error, error) {
@@ -229,7 +207,7 @@ func (t target) connect() (*nats.Conn, jetstream.JetStream, error) {
 	}
 	connection, err := nats.Connect(t.servers, settings...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("nats: connect: %w; write for example %s", err, example)
+		return nil, nil, fmt.Errorf("nats: connect: %w; write for example %s", err, form.Example)
 	}
 	var js jetstream.JetStream
 	if t.domain == "" {

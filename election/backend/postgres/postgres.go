@@ -57,12 +57,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/backend/internal/storeurl"
 	"github.com/conclave-project/conclave/election/backend/internal/watchhub"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/jackc/pgx/v5"
@@ -117,8 +116,9 @@ func NewPool(pool *pgxpool.Pool, options Options) (*record.Backend, error) {
 	return New(stdlib.OpenDBFromPool(pool), options)
 }
 
-// example is what errors about URLs show.
-const example = "postgres://user@host:5432/database?sslmode=verify-full"
+// form is what the URLs look like.
+var form = storeurl.Form{Backend: "postgres", Schemes: []string{"postgres", "postgresql"},
+	Example: "postgres://user@host:5432/database?sslmode=verify-full"}
 
 // connectionsMax bounds the pool of Open.
 const connectionsMax = 4
@@ -136,7 +136,7 @@ const connectionsMax = 4
 func Open(_ context.Context, text string) (election.Backend, func() error, error) {
 	config, options, err := parse(text)
 	if err != nil {
-		return nil, nil, election.Permanent(err)
+		return nil, nil, form.Refuse(text, err)
 	}
 	db := stdlib.OpenDB(*config)
 	db.SetMaxOpenConns(connectionsMax)
@@ -152,27 +152,18 @@ func Open(_ context.Context, text string) (election.Backend, func() error, error
 // parse takes our own parameters out of the URL and the rest as libpq would.
 func parse(text string) (*pgx.ConnConfig, Options, error) {
 	var options Options
-	u, err := url.Parse(text)
+	var listen string
+	u, query, err := form.Parse(text)
+	if err == nil {
+		err = storeurl.Parameters{
+			"listen":    storeurl.Text(&listen),
+			"table":     storeurl.Text(&options.Table),
+			"lease-max": storeurl.Duration(&options.LeaseMax),
+			"poll":      storeurl.Bool(&options.Poll),
+		}.Take(query)
+	}
 	if err != nil {
-		return nil, options, fmt.Errorf("postgres: URL: %w; write for example %s", hideURL(err), example)
-	}
-	if u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return nil, options, fmt.Errorf("postgres: URL has the scheme %q; write for example %s", u.Scheme, example)
-	}
-	query := u.Query()
-	listen := take(query, "listen")
-	options.Table = take(query, "table")
-	if value := take(query, "lease-max"); value != "" {
-		if options.LeaseMax, err = time.ParseDuration(value); err != nil || options.LeaseMax <= 0 {
-			return nil, options, fmt.Errorf("postgres: URL: lease-max=%q is no duration; write for example lease-max=15s", value)
-		}
-	}
-	switch value := take(query, "poll"); value {
-	case "", "false":
-	case "true":
-		options.Poll = true
-	default:
-		return nil, options, fmt.Errorf("postgres: URL: poll=%q; write poll=true or leave it out", value)
+		return nil, options, err
 	}
 	chosen := query.Has("default_query_exec_mode")
 	u.RawQuery = query.Encode()
@@ -192,17 +183,10 @@ func parse(text string) (*pgx.ConnConfig, Options, error) {
 	return config, options, nil
 }
 
-// take returns a parameter and deletes it.
-func take(query url.Values, name string) string {
-	value := query.Get(name)
-	query.Del(name)
-	return value
-}
-
 func parseConfig(text string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(text)
 	if err != nil { // pgx hides the password
-		return nil, fmt.Errorf("postgres: %w; write for example %s", err, example)
+		return nil, err
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = timeoutDefault
@@ -211,15 +195,6 @@ func parseConfig(text string) (*pgx.ConnConfig, error) {
 		config.RuntimeParams["application_name"] = "conclave"
 	}
 	return config, nil
-}
-
-// hideURL keeps a password out of the message.
-func hideURL(err error) error {
-	var wrong *url.Error
-	if errors.As(err, &wrong) {
-		return wrong.Err
-	}
-	return err
 }
 
 func newStore(db *sql.DB, options Options) (*store, error) {

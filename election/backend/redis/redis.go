@@ -44,14 +44,12 @@ package redis
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/url"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
+	"github.com/conclave-project/conclave/election/backend/internal/storeurl"
 	"github.com/conclave-project/conclave/election/backend/internal/watchhub"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/redis/go-redis/v9"
@@ -112,8 +110,9 @@ func newStore(client redis.UniversalClient, options Options) (*store, error) {
 	return s, nil
 }
 
-// example is what errors about URLs show.
-const example = "redis://user:password@host:6379/0 (rediss:// with TLS, or redis://sentinel:26379?master_name=NAME)"
+// form is what the URLs look like.
+var form = storeurl.Form{Backend: "redis", Schemes: []string{"redis", "rediss", "unix"},
+	Example: "redis://user:password@host:6379/0 (rediss:// with TLS, or redis://sentinel:26379?master_name=NAME)"}
 
 // Open returns a backend on the server of a URL, and what closes it. The
 // password may stand in REDISCLI_AUTH, as for redis-cli. With master_name=NAME
@@ -128,7 +127,7 @@ const example = "redis://user:password@host:6379/0 (rediss:// with TLS, or redis
 func Open(_ context.Context, text string) (election.Backend, func() error, error) {
 	client, options, err := parse(text)
 	if err != nil {
-		return nil, nil, election.Permanent(err)
+		return nil, nil, form.Refuse(text, err)
 	}
 	backend, err := New(client, options)
 	if err != nil {
@@ -140,21 +139,16 @@ func Open(_ context.Context, text string) (election.Backend, func() error, error
 // parse makes a client of a URL. Making one makes no connection.
 func parse(text string) (*redis.Client, Options, error) {
 	var options Options
-	u, err := url.Parse(text)
+	u, query, err := form.Parse(text)
+	if err == nil {
+		err = storeurl.Parameters{
+			"key":       storeurl.Text(&options.Key),
+			"lease-max": storeurl.Duration(&options.LeaseMax),
+			"replicas":  storeurl.Count(&options.Replicas, 0),
+		}.Take(query)
+	}
 	if err != nil {
-		return nil, options, fmt.Errorf("redis: URL: %w; write for example %s", hideURL(err), example)
-	}
-	query := u.Query()
-	options.Key = take(query, "key")
-	if value := take(query, "lease-max"); value != "" {
-		if options.LeaseMax, err = time.ParseDuration(value); err != nil || options.LeaseMax <= 0 {
-			return nil, options, fmt.Errorf("redis: URL: lease-max=%q is no duration; write for example lease-max=15s", value)
-		}
-	}
-	if value := take(query, "replicas"); value != "" {
-		if options.Replicas, err = strconv.Atoi(value); err != nil || options.Replicas < 0 {
-			return nil, options, fmt.Errorf("redis: URL: replicas=%q is no count; write for example replicas=1", value)
-		}
+		return nil, options, err
 	}
 	u.RawQuery = query.Encode()
 	if query.Has("master_name") {
@@ -162,7 +156,7 @@ func parse(text string) (*redis.Client, Options, error) {
 	}
 	config, err := redis.ParseURL(u.String())
 	if err != nil {
-		return nil, options, fmt.Errorf("redis: URL: %w; write for example %s", hideURL(err), example)
+		return nil, options, err
 	}
 	setDefault(&config.Password, os.Getenv("REDISCLI_AUTH"))
 	setDefault(&config.ClientName, "conclave")
@@ -173,7 +167,7 @@ func parse(text string) (*redis.Client, Options, error) {
 func sentinelClient(text string, options Options) (*redis.Client, Options, error) {
 	config, err := redis.ParseFailoverURL(text)
 	if err != nil {
-		return nil, options, fmt.Errorf("redis: URL: %w; write for example %s", hideURL(err), example)
+		return nil, options, err
 	}
 	setDefault(&config.Password, os.Getenv("REDISCLI_AUTH"))
 	setDefault(&config.ClientName, "conclave")
@@ -185,20 +179,4 @@ func setDefault(text *string, value string) {
 	if *text == "" {
 		*text = value
 	}
-}
-
-// take returns a parameter and deletes it.
-func take(query url.Values, name string) string {
-	value := query.Get(name)
-	query.Del(name)
-	return value
-}
-
-// hideURL keeps a password out of the message.
-func hideURL(err error) error {
-	var wrong *url.Error
-	if errors.As(err, &wrong) {
-		return wrong.Err
-	}
-	return err
 }

@@ -30,22 +30,3 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
-
-// FuzzNameOf: a key is of one election at most.
-func FuzzNameOf(f *testing.F) {
-	o, err := Options{Bucket: "b"}.validate()
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, seed := range []string{"elections/a.json", "elections/a%2Fb.json", "elections/a+/b.json", "elections/%.json", ""} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, key string) {
-		if name, ours := o.nameOf(key); ours && o.keyOf(name) != key {
-			t.Errorf("%q is of %q, whose key is %q", key, name, o.keyOf(name))
-		}
-		if name, ours := o.nameOf(o.keyOf(key)); !ours || name != key {
-			t.Errorf("%q comes back as %q, %v", key, name, ours)
-		}
-	})
-}

@@ -33,19 +33,9 @@ func Probe(ctx context.Context, client *s3.Client, options Options) error {
 	return s.probe(ctx)
 }
 
-// probeOnce probes until the store has passed.
-func (s *store) probeOnce(ctx context.Context) error {
-	s.probing.Lock()
-	defer s.probing.Unlock()
-	if s.probed {
-		return nil
-	}
-	if err := s.probe(ctx); err != nil {
-		return err
-	}
-	s.probed = true
-	return nil
-}
+// probeKey is the object of Probe. No election has that key: it has another
+// ending.
+func (o Options) probeKey() string { return o.Prefix + "/conditions.probe" }
 
 func (s *store) probe(ctx context.Context) error {
 	key := s.options.probeKey()

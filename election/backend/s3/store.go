@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/objects"
 	"github.com/conclave-project/conclave/election/backend/internal/polling"
 	"github.com/conclave-project/conclave/election/record"
 )
@@ -28,8 +28,7 @@ type store struct {
 	options Options
 	pace    *polling.Pace
 
-	probing sync.Mutex // one Probe at a time
-	probed  bool
+	probing objects.Probe
 }
 
 // content is what an object holds.
@@ -48,7 +47,7 @@ func newStore(client *s3.Client, options Options) (*store, error) {
 
 // Read gets the object.
 func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
-	key := s.options.keyOf(name)
+	key := objects.Key(s.options.Prefix, name)
 	out, err := s.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &s.options.Bucket, Key: &key}, once)
 	if isCode(err, "NoSuchKey", "NotFound") {
 		return record.Record{}, "", nil
@@ -70,14 +69,14 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 
 // Write puts the object if it still has the ETag (s3-O1).
 func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
-	if err := s.probeOnce(ctx); err != nil {
+	if err := s.probing.Once(ctx, s.probe); err != nil {
 		return "", err
 	}
 	data, err := json.Marshal(content{rand.Text(), &r})
 	if err != nil {
 		return "", err
 	}
-	return s.put(ctx, s.options.keyOf(name), data, version)
+	return s.put(ctx, objects.Key(s.options.Prefix, name), data, version)
 }
 
 // put writes an object if it still has the ETag, empty for none at all, and
@@ -119,7 +118,7 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 			return nil, s.explain("list", prefix, err)
 		}
 		for _, object := range page.Contents {
-			if name, ours := s.options.nameOf(aws.ToString(object.Key)); ours {
+			if name, ours := objects.Name(s.options.Prefix, aws.ToString(object.Key)); ours {
 				names = append(names, name)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
+	"github.com/conclave-project/conclave/election/backend/internal/objects"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/test/stores"
@@ -29,7 +30,7 @@ func testStore(t *testing.T, name string) {
 		Open: func(t testing.TB) record.Store { return storeAt(t, server, server.Addr) },
 		Delete: func(t testing.TB, name string) {
 			s := storeAt(t, server, server.Addr)
-			key := s.options.keyOf(name)
+			key := objects.Key(s.options.Prefix, name)
 			if _, err := s.client.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &s.options.Bucket, Key: &key}); err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +69,7 @@ func TestWriteWhoseAnswerIsLostIsNoConflict(t *testing.T) {
 	}
 	defer link.Close()
 	direct, far := storeAt(t, server, server.Addr), storeAt(t, server, link.Addr)
-	far.probed = true
+	far.probing.Skip()
 	version, err := direct.Write(t.Context(), "e", record.Record{Heartbeat: 1}, "")
 	if err != nil {
 		t.Fatal(err)

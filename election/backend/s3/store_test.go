@@ -61,7 +61,7 @@ func TestErrorsAreTriedOnceAndToldApart(t *testing.T) {
 		{500, "InternalError", false, false},
 	} {
 		s, calls := onServer(t, func(w http.ResponseWriter, _ *http.Request) { refuse(w, test.status, test.code) })
-		s.probed = true
+		s.probing.Skip()
 		_, err := s.Write(t.Context(), "e", record.Record{}, `"v"`)
 		if err == nil || errors.Is(err, record.ErrConflict) != test.conflict ||
 			errors.Is(err, election.ErrPermanent) != test.permanent {
@@ -126,11 +126,11 @@ func TestStoreThatPretendsIsRefused(t *testing.T) {
 func TestProbeGoesOnWhereAnotherOneStopped(t *testing.T) {
 	p := &pretender{ifNoneMatch: true, ifMatch: true, etag: 7}
 	s, calls := onServer(t, p.ServeHTTP)
-	if err := s.probeOnce(t.Context()); err != nil {
+	if err := s.probing.Once(t.Context(), s.probe); err != nil {
 		t.Fatal(err)
 	}
 	made := calls.Load()
-	if err := s.probeOnce(t.Context()); err != nil || calls.Load() != made {
+	if err := s.probing.Once(t.Context(), s.probe); err != nil || calls.Load() != made {
 		t.Errorf("%v; %d requests more for what is known", err, calls.Load()-made)
 	}
 }
@@ -140,37 +140,6 @@ func TestObjectOfSomethingElseIsNotOverwritten(t *testing.T) {
 		s, _ := onServer(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 		if _, _, err := s.Read(t.Context(), "e"); !errors.Is(err, election.ErrPermanent) {
 			t.Errorf("%.20q: %v", body, err)
-		}
-	}
-}
-
-func TestEveryElectionNameIsAnObjectOfItsOwn(t *testing.T) {
-	o, err := Options{Bucket: "b"}.validate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	long := strings.Repeat("ü", election.NameBytesMax/2)
-	seen := map[string]string{o.probeKey(): "the probe"}
-	for _, name := range []string{"a", "a/b", "a%2Fb", "a%2fb", "ä", ".a", "a.json", "a b", "a+b", "a+/b",
-		"conditions.probe", "\U0010ffff", long, long[2:], strings.Repeat("x", partBytesMax), strings.Repeat("x", 100) + ".json"} {
-		key := o.keyOf(name)
-		if other, taken := seen[key]; taken {
-			t.Errorf("%q and %q share %s", name, other, key)
-		}
-		seen[key] = name
-		if back, ours := o.nameOf(key); !ours || back != name {
-			t.Errorf("%q comes back as %q, %v", name, back, ours)
-		}
-		for part := range strings.SplitSeq(key, "/") {
-			if len(part) > 255 {
-				t.Errorf("%q: part of %d bytes", name, len(part))
-			}
-		}
-	}
-	for _, key := range []string{"elections/", "elections/a", "elections/a%2fb.json", "x/a.json", o.probeKey(),
-		"elections/%zz.json"} {
-		if name, ours := o.nameOf(key); ours {
-			t.Errorf("%s passes for the election %q", key, name)
 		}
 	}
 }

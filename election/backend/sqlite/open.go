@@ -11,14 +11,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
 	"modernc.org/sqlite"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/polling"
+	"github.com/conclave-project/conclave/election/backend/internal/storeurl"
 	"github.com/conclave-project/conclave/election/record"
-	"github.com/conclave-project/conclave/internal/redact"
 )
 
 // URLExample is a URL that Open takes.
@@ -50,7 +49,7 @@ func Open(_ context.Context, text string) (election.Backend, func() error, error
 func open(text string) (*store, *sql.DB, error) {
 	path, options, err := parse(text)
 	if err != nil {
-		return nil, nil, election.Permanent(fmt.Errorf("sqlite: URL %q: %w; write for example %s", redact.URL(text), err, URLExample))
+		return nil, nil, form.Refuse(text, err)
 	}
 	// busy_timeout is what a request would lower it to; fullfsync makes a sync reach
 	// the disk on macOS.
@@ -61,7 +60,7 @@ func open(text string) (*store, *sql.DB, error) {
 	}
 	driver, err := sqlite.NewConnector(source.String())
 	if err != nil {
-		return nil, nil, election.Permanent(fmt.Errorf("sqlite: %w; write for example %s", err, URLExample))
+		return nil, nil, form.Refuse(text, err)
 	}
 	s, err := newStore(nil, options)
 	if err != nil {
@@ -151,12 +150,15 @@ func prepare(ctx context.Context, conn driver.Conn) error {
 	}
 }
 
+// form is what the URLs look like.
+var form = storeurl.Form{Backend: "sqlite", Schemes: []string{"sqlite"}, Example: URLExample}
+
 // parse reads a URL.
 func parse(text string) (string, Options, error) {
 	var options Options
-	u, err := url.Parse(text)
+	u, values, err := form.Parse(text)
 	if err != nil {
-		return "", options, errors.New("it is none")
+		return "", options, err
 	}
 	path := u.Path
 	if runtime.GOOS == "windows" {
@@ -164,8 +166,6 @@ func parse(text string) (string, Options, error) {
 	}
 	path = filepath.Clean(filepath.FromSlash(path))
 	switch {
-	case u.Scheme != "sqlite":
-		return "", options, fmt.Errorf("the scheme is %q", u.Scheme)
 	case u.Host != "" || u.User != nil || u.Opaque != "":
 		return "", options, errors.New("it names a host, or a path that is not absolute: there are three slashes before it")
 	case strings.Contains(u.Path, ":memory:"):
@@ -173,37 +173,14 @@ func parse(text string) (string, Options, error) {
 	case !filepath.IsAbs(path) || strings.HasSuffix(u.Path, "/") || strings.ContainsRune(path, 0):
 		return "", options, fmt.Errorf("%q is no absolute path of a file", u.Path)
 	}
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return "", options, err
-	}
-	for name, values := range query {
-		if len(values) != 1 || values[0] == "" {
-			return "", options, fmt.Errorf("parameter %q has %d values or an empty one", name, len(values))
-		}
-		value := values[0]
-		switch name {
-		case "table":
-			options.Table = value
-			_, err = quoteTable(value)
-		case "poll":
-			options.Poll, err = duration(name, value)
-		case "timeout":
-			options.Timeout, err = duration(name, value)
-		default:
-			err = fmt.Errorf("unknown parameter %q", name)
-		}
-		if err != nil {
-			return "", options, err
-		}
-	}
-	return path, options, nil
-}
-
-func duration(name, value string) (time.Duration, error) {
-	long, err := time.ParseDuration(value)
-	if err != nil || long <= 0 {
-		return 0, fmt.Errorf("%s=%q is no duration above zero, such as 100ms", name, value)
-	}
-	return long, nil
+	err = storeurl.Parameters{
+		"table": func(name string) error {
+			options.Table = name
+			_, err := quoteTable(name)
+			return err
+		},
+		"poll":    storeurl.Duration(&options.Poll),
+		"timeout": storeurl.Duration(&options.Timeout),
+	}.Read(values)
+	return path, options, err
 }

@@ -104,8 +104,8 @@ func Text(to *string) func(string) error {
 
 // Bool reads true or false.
 func Bool(to *bool) func(string) error {
-	return func(value string) (err error) {
-		if *to, err = strconv.ParseBool(value); err != nil {
+	return func(value string) error {
+		if *to = value == "true"; !*to && value != "false" {
 			return fmt.Errorf("%q is neither true nor false", value)
 		}
 		return nil

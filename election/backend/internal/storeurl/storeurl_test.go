@@ -56,6 +56,7 @@ func TestWrongURLIsRefusedWithTheReason(t *testing.T) {
 		"store://host?name=":              "parameter name has 1 values, or an empty one",
 		"store://host?name=a&name=b":      "parameter name has 2 values",
 		"store://host?on=yes":             `parameter on: "yes" is neither true nor false`,
+		"store://host?on=1":               `parameter on: "1" is neither`,
 		"store://host?lease=15":           `parameter lease: "15" is no duration above zero, such as 15s`,
 		"store://host?lease=-1s":          "no duration above zero",
 		"store://host?count=0":            `parameter count: "0" is no number from 1 on`,
