@@ -99,9 +99,10 @@ fuzz: ## every fuzz target for FUZZTIME=30s each
 	done
 
 .PHONY: interop
-interop: ## unmodified clients (Java, Curator, kazoo, go-zookeeper, C; three of them over TLS too), directories of Apache ZooKeeper, and administrators' commands on its servers; installs what is missing
+interop: ## unmodified clients (Java, Curator, kazoo, go-zookeeper, C; three of them over TLS too), directories of Apache ZooKeeper, known differences, permissions and random scripts beside it, and administrators' commands on its servers; installs what is missing
 	go run ./test/interop/run
 	go run ./test/interop/run -tls
+	go run ./test/diff -seeds 4
 	go test -tags interop -count=1 -run OnApacheZooKeeper ./cmd/conclave/internal/command
 
 .PHONY: monitoring

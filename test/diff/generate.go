@@ -119,6 +119,17 @@ func (g *generator) reopen(slot int) {
 	g.resume(slot, pick(g, waiting), resumeGood)
 }
 
+// resumeWrongly wants a session that the client must not get. A wrong password is for one
+// that is not connected: the servers differ in what becomes of the connection.
+func (g *generator) resumeWrongly(slot int) {
+	session := pick(g, g.alive)
+	modes := []resumeMode{resumeAhead, resumeUnknown}
+	if at := slices.Index(g.open[:], session); at < 0 || at == slot {
+		modes = append(modes, resumeBadPassword, resumeNoPassword)
+	}
+	g.resume(slot, session, pick(g, modes))
+}
+
 // resume takes a session up in a slot. Another connection that had it is gone.
 func (g *generator) resume(slot, session int, mode resumeMode) {
 	g.steps = append(g.steps, step{kind: stepResume, conn: slot, session: session, mode: mode,
@@ -148,8 +159,7 @@ func (g *generator) disturb(slot int) {
 	case 2, 3, 4: // the same session connects again, perhaps while it is connected
 		g.resume(g.rand.IntN(slotsMax), session, resumeGood)
 	case 5:
-		g.resume(g.rand.IntN(slotsMax), pick(g, g.alive),
-			pick(g, []resumeMode{resumeBadPassword, resumeNoPassword, resumeAhead, resumeUnknown}))
+		g.resumeWrongly(g.rand.IntN(slotsMax))
 	case 6:
 		g.add(slot, step{op: zk.OpCloseSession, text: "closeSession", alone: true, ends: true})
 		g.forget(session)

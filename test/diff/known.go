@@ -141,6 +141,14 @@ var knowns = []known{
 		conclave: []string{`xid=1 zxid=2 err=0 path="/\xff"`},
 	},
 	{
+		heading: "A wrong password for a session that is connected",
+		steps:   connected(step{kind: stepResume, conn: 1, timeoutMs: sessionTimeoutMs, mode: resumeBadPassword}),
+		apache: []string{"c0: closed by the server", "refused timeout=0 password=00000000000000000000000000000000",
+			"then: closed by the server"},
+		conclave: []string{"c0: no answer", "refused timeout=0 password=00000000000000000000000000000000",
+			"then: closed by the server"},
+	},
+	{
 		heading:  "A watch on a null path",
 		steps:    connected(request(step{op: zk.OpAddWatch, text: "addWatch null", body: append(u32(-1), u32(0)...)}, 1)),
 		apache:   []string{"xid=1 zxid=2 err=0"},
