@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -108,5 +110,59 @@ func TestWhatWaitsHoldsNoLoan(t *testing.T) {
 		if kept := spareOf(make([]byte, 10, c.space)); cap(kept) != c.keeps {
 			t.Errorf("of %d bytes that were sent the outbox keeps %d, not %d", c.space, cap(kept), c.keeps)
 		}
+	}
+}
+
+// What a batch of reads allocates does not depend on how many there are.
+func TestBatchOfReadsAllocatesForItsWriteAlone(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p := dial(t, s, nil)
+	p.do(create("/a", strings.Repeat("x", 100), 0))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	far, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	near, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	c := newConn(s, near) // of no goroutine of the server
+	c.sessionID.Store(int64(p.id))
+	var input []byte
+	for xid := range 64 {
+		input = wire.AppendRequest(input, &zk.Request{Op: zk.OpGetData, Xid: zk.Xid(xid + 1), Path: "/a"})
+		input = wire.AppendRequest(input, &zk.Request{Op: zk.OpExists, Xid: zk.Xid(xid + 1), Path: "/a"})
+	}
+	w := scratches.Get().(*scratch)
+	batch := func() {
+		c.input.rest = input
+		if !c.handle(w) {
+			t.Fatal("the connection has ended")
+		}
+	}
+	batch()
+	replies := make([]byte, 64<<10)
+	n, err := far.Read(replies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replies = replies[:n]
+	batches := func() {
+		for range 50 {
+			batch()
+			if _, err := io.ReadFull(far, replies); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := testing.AllocsPerRun(10, batches); got > 50*6 { // four of each write to a socket; the server's own ticks allocate, too
+		t.Errorf("50 batches of 128 reads allocate %v times", got)
 	}
 }
