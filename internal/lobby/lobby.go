@@ -83,14 +83,19 @@ func replaced(all []waiting, now time.Time) int {
 	return len(all) - 1
 }
 
-// hostOf is the address of the other end; of IPv6 its network, of which one host may use
-// each address.
+// hostOf is the host at the other end.
 func hostOf(socket net.Conn) netip.Addr {
 	at, err := netip.ParseAddrPort(socket.RemoteAddr().String())
 	if err != nil {
 		return netip.Addr{}
 	}
-	host := at.Addr().Unmap().WithZone("")
+	return HostOf(at.Addr())
+}
+
+// HostOf is the host that an address is counted for; of IPv6 the network, of which one host
+// may use each address.
+func HostOf(address netip.Addr) netip.Addr {
+	host := address.Unmap().WithZone("")
 	if host.Is6() {
 		if network, err := host.Prefix(64); err == nil {
 			return network.Addr()

@@ -136,11 +136,14 @@ func (c *conn) prove() bool {
 		return true
 	}
 	s := c.server
-	defer s.handshaking.Add(-1)
-	if most := s.cfg.Throttle.HandshakesMax; s.handshaking.Add(1) > int64(most) && most > 0 {
-		s.refused(refusedHandshake, c.remote)
-		return false
+	if out := s.handshakes.enter(c, s.cfg.Throttle.HandshakesMax); out != nil {
+		s.refused(refusedHandshake, out.remote)
+		out.socket.Close()
+		if out == c {
+			return false
+		}
 	}
+	defer s.handshakes.leave(c)
 	name, err := p.Prove()
 	if err != nil {
 		c.server.refusedHandshake(c.remote, err)

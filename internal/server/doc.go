@@ -20,6 +20,7 @@
 //	socket_other.go where that cannot be done
 //	handle.go       one batch of requests of a connection
 //	budget.go       what all long requests together may take
+//	handshakes.go   which connections may shake hands for TLS
 //	throttle.go     what is refused or waits where ZooKeeper's throttles are on
 //	pace.go         what waits or is refused because it comes too fast
 //	outbox.go       gathers replies and events of a connection, writes them

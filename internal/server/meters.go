@@ -89,7 +89,7 @@ func (s *Server) Meters() Meters {
 		ElectionTimes: m.elections.report(), FollowerSyncs: m.followerSyncs.report(), ObserverSyncs: m.observerSyncs.report(),
 		Diffs: m.diffs.Load(), Snaps: m.snaps.Load(), DiffsUnderWay: m.diffsUnderWay.report(), SnapsUnderWay: m.snapsUnderWay.report(),
 		AckCreations: m.ackCreations.report(), Deficits: m.deficits.report(), Turns: m.turns.report(),
-		Handshaking: s.handshaking.Load(), PlainRemote: m.plainRemote.Load(), PlainLocal: m.plainLocal.Load(),
+		Handshaking: s.handshakes.now(), PlainRemote: m.plainRemote.Load(), PlainLocal: m.plainLocal.Load(),
 		OurEnsemble: m.ourEnsemble.Load(), OtherEnsemble: m.otherEnsemble.Load(), AnyEnsemble: m.anyEnsemble.Load(),
 		Dropped: m.dropped.Load(), Resumed: m.resumed.Load(), Expired: m.expired.Load(),
 		StaleRequests: m.staleRequests.Load(), StaleReplies: m.staleReplies.Load(),

@@ -49,7 +49,7 @@ type Server struct {
 	answers       budget       // of long answers that are being made
 	slots         budget       // requests that the loop may have, where a throttle bounds them
 	largeBytes    atomic.Int64 // of large requests
-	handshaking   atomic.Int64 // connections that shake hands for TLS
+	handshakes    handshakes
 	connTokens    connTokens
 	paces         paces
 	peerBytes     atomic.Int64  // bytes in the inbox that came from other servers

@@ -344,10 +344,20 @@ func (s *Server) Dump() Dump {
 	d := Dump{NowMs: s.monoMs(), Ephemerals: map[zk.SessionID][]string{}}
 	s.inspect(func(r *replica.Replica) {
 		d.Buckets, d.Sessions, d.Local = r.Sessions().Buckets(), r.Sessions().Leases(), r.Locals().Buckets()
-		for _, id := range r.Tree().EphemeralOwners() {
-			d.Ephemerals[id] = r.Tree().Ephemerals(id, "")
-		}
 	})
+	// The paths may be millions: the loop does not wait for them, nor a writer for all.
+	t := s.replica.Tree()
+	t.RLock()
+	owners := t.EphemeralOwners()
+	t.RUnlock()
+	for _, id := range owners {
+		t.RLock()
+		paths := t.Ephemerals(id, "")
+		t.RUnlock()
+		if len(paths) > 0 {
+			d.Ephemerals[id] = paths
+		}
+	}
 	return d
 }
 

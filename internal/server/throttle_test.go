@@ -403,7 +403,7 @@ func TestHandshakesBeyondTheLimitAreRefused(t *testing.T) {
 	t.Cleanup(open)
 	first := knock(t, s)
 	knock(t, s)
-	awaittest.Until(t, "two shake hands", func() bool { return s.handshaking.Load() == 2 })
+	awaittest.Until(t, "two shake hands", func() bool { return s.handshakes.now() == 2 })
 	for range 2 {
 		if err := refuses(s); err != nil {
 			t.Error(err)
@@ -420,5 +420,5 @@ func TestHandshakesBeyondTheLimitAreRefused(t *testing.T) {
 	if _, err := readFrame(first); err != nil {
 		t.Errorf("one that was within the limit: %v", err)
 	}
-	awaittest.Until(t, "nobody shakes hands", func() bool { return s.handshaking.Load() == 0 })
+	awaittest.Until(t, "nobody shakes hands", func() bool { return s.handshakes.now() == 0 })
 }

@@ -218,7 +218,7 @@ func (r *reader) throttleKeys() map[string]setting {
 		"connection_throttle_local_session_weight":  used(number(&c.LocalTakes, 1, 1<<10), "1", "for a new local one"),
 
 		"netty.server.outstandingHandshake.limit": used(number(&t.HandshakesMax, -1, math.MaxInt32), "-1", "handshakes of TLS at one time; a connection "+
-			"beyond is closed. 0 or less is no limit"),
+			"beyond is closed, or the oldest one of the address that has most. 0 or less is no limit"),
 		"netty.server.earlyDropSecureConnectionHandshakes": idle(flag(nil), "connections are counted before their handshakes"),
 
 		"request_throttle_max_requests": used(number(&t.RequestsMax, 0, 1<<30), "0", "so many writes, and reads that wait for them, are on their way at one time; "+
