@@ -4,8 +4,6 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-
-	"github.com/conclave-project/conclave/internal/lobby"
 )
 
 // handshakes are the connections that shake hands for TLS, by the host of each, the oldest
@@ -21,7 +19,7 @@ type handshakes struct {
 // connections and says nothing keeps no other host out. It returns the connection that must
 // go, which may be the new one; nil for none. There is no limit if most is 0.
 func (h *handshakes) enter(c *conn, most int) (refused *conn) {
-	host := lobby.HostOf(c.remote.Addr())
+	host := c.host()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if most > 0 && h.count >= most {
@@ -54,7 +52,7 @@ func (h *handshakes) largest() (largest netip.Addr) {
 func (h *handshakes) leave(c *conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.remove(lobby.HostOf(c.remote.Addr()), c)
+	h.remove(c.host(), c)
 }
 
 func (h *handshakes) remove(host netip.Addr, c *conn) {

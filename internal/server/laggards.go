@@ -1,8 +1,12 @@
 package server
 
 import (
+	"net/netip"
 	"sync"
 
+	"github.com/conclave-project/conclave/internal/lobby"
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/watch"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -36,19 +40,38 @@ func (l *laggards) note(c *conn, bytes int) {
 	l.all[c] = lag{bytes, before.sinceMs}
 }
 
-// worst returns the one that has held most for longest: its bytes, times for how long it
-// has lagged. A client that asks for much and reads it at once has held nothing. Nil for
-// none.
+// held is how much a client has held and for how long: one that asks for much and reads it
+// at once has held nothing.
+func (l lag) held(nowMs int64) float64 { return float64(l.bytes) * float64(nowMs-l.sinceMs) }
+
+// worst returns the one that has held most among those of the host that has held most: many
+// connections of one client are not outdone by a single one of another. Nil for none.
 func (l *laggards) worst(nowMs int64) (worst *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	most := float64(-1)
+	of := map[netip.Addr]float64{}
 	for c, one := range l.all {
-		if held := float64(one.bytes) * float64(nowMs-one.sinceMs); held > most {
-			worst, most = c, held
+		of[c.host()] += one.held(nowMs)
+	}
+	most, mostOfHost := float64(-1), float64(-1)
+	for c, one := range l.all {
+		held, host := one.held(nowMs), of[c.host()]
+		if host > mostOfHost || host == mostOfHost && held > most {
+			worst, most, mostOfHost = c, held, host
 		}
 	}
 	return worst
+}
+
+// host is what the client's address is counted for.
+func (c *conn) host() netip.Addr { return lobby.HostOf(c.remote.Addr()) }
+
+// hostOf is the host of a connection, the zero address if it has gone.
+func (s *Server) hostOf(id session.ConnID) netip.Addr {
+	if c := s.conns.get(id); c != nil {
+		return c.host()
+	}
+	return netip.Addr{}
 }
 
 // relieve disconnects laggards while all outboxes together are beyond their budget. The
@@ -71,7 +94,7 @@ func (s *Server) relieve() {
 func (s *Server) relieveWatches() {
 	watches := s.reader.Watches
 	for s.cfg.WatchBytesMax > 0 && watches.Bytes() > s.cfg.WatchBytesMax {
-		id, found := watches.Heaviest()
+		id, found := watch.Heaviest(watches, s.hostOf)
 		if !found {
 			return
 		}

@@ -108,14 +108,22 @@ func (t *Table) weigh(w *waits, s *spot, sign int64) {
 // Bytes returns about what all watches take in memory. It costs next to nothing.
 func (t *Table) Bytes() int64 { return t.bytes.Load() }
 
-// Heaviest returns the connection whose watches take most; false if there are none.
-func (t *Table) Heaviest() (conn session.ConnID, found bool) {
+// Heaviest returns the connection whose watches take most among those of the host whose
+// connections take most together; false if there are none.
+func Heaviest[Host comparable](t *Table, hostOf func(session.ConnID) Host) (conn session.ConnID, found bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	most := int64(0)
+	of := map[Host]int64{}
+	hosts := make(map[session.ConnID]Host, len(t.mu.byConn))
 	for id, w := range t.mu.byConn {
-		if w.bytes > most || w.bytes == most && found && id < conn {
-			conn, most, found = id, w.bytes, true
+		hosts[id] = hostOf(id)
+		of[hosts[id]] += w.bytes
+	}
+	most, mostOfHost := int64(0), int64(0)
+	for id, w := range t.mu.byConn {
+		host := of[hosts[id]]
+		if host > mostOfHost || host == mostOfHost && (w.bytes > most || w.bytes == most && found && id < conn) {
+			conn, most, mostOfHost, found = id, w.bytes, host, true
 		}
 	}
 	return conn, found

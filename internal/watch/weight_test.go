@@ -2,9 +2,11 @@ package watch
 
 import (
 	"encoding/binary"
+	"fmt"
 	"runtime"
 	"testing"
 
+	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -12,6 +14,7 @@ import (
 // take.
 func TestWatchesAreWeighed(t *testing.T) {
 	w := New()
+	own := func(id session.ConnID) session.ConnID { return id }
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -27,17 +30,41 @@ func TestWatchesAreWeighed(t *testing.T) {
 	w.Add(2, Data, "/a")
 	w.Add(2, Data, "/a")
 	w.AddMode(2, zk.WatchPersistentRecursive, "/a")
-	if conn, ok := w.Heaviest(); !ok || conn != 1 {
+	if conn, ok := Heaviest(w, own); !ok || conn != 1 {
 		t.Errorf("the heaviest is %d, %v", conn, ok)
 	}
 	w.Forget(1)
-	if conn, ok := w.Heaviest(); !ok || conn != 2 || w.Bytes() != weight+2 {
+	if conn, ok := Heaviest(w, own); !ok || conn != 2 || w.Bytes() != weight+2 {
 		t.Errorf("the heaviest is %d, %v, with %d bytes", conn, ok, w.Bytes())
 	}
 	w.Add(3, Child, "/b")
 	w.Fire(zk.EventNodeChildrenChanged, "/b", nil)
 	w.Remove(2, zk.WatcherAny, "/a")
-	if _, ok := w.Heaviest(); ok || w.Bytes() != 0 {
+	if _, ok := Heaviest(w, own); ok || w.Bytes() != 0 {
 		t.Errorf("%d bytes are left of nothing", w.Bytes())
+	}
+}
+
+// A host whose connections watch much together is not outdone by a single connection of
+// another.
+func TestHeaviestIsOfTheHeaviestHost(t *testing.T) {
+	w := New()
+	host := func(id session.ConnID) string {
+		if id == 4 {
+			return "10.0.0.1"
+		}
+		return "10.9.9.9"
+	}
+	for id, n := range map[session.ConnID]int{1: 10, 2: 12, 3: 11, 4: 20} {
+		for i := range n {
+			w.Add(id, Data, fmt.Sprintf("/%d", i))
+		}
+	}
+	for _, want := range []session.ConnID{2, 3, 4, 1} { // the host with 33, then 21, and the other with 20
+		conn, found := Heaviest(w, host)
+		if !found || conn != want {
+			t.Errorf("the heaviest is %d, not %d", conn, want)
+		}
+		w.Forget(want)
 	}
 }
