@@ -347,21 +347,23 @@ func (d *decoder) upTo(n int) ([]byte, error) {
 }
 
 // fill moves what is left to the front, sums what was taken, and reads until n
-// bytes are there or the stream ends.
+// bytes are there or the stream ends. The buffer grows with what comes: n may be damaged.
 func (d *decoder) fill(n int) error {
 	d.digest()
 	d.offset += int64(d.start)
 	left := d.buffer[d.start:d.end]
-	if len(d.buffer) < n {
-		d.buffer = make([]byte, n+windowBytes)
-	}
 	d.end = copy(d.buffer, left)
 	d.start, d.summed = 0, 0
-	limit := len(d.buffer)
-	if d.bare {
-		limit = n
-	}
 	for idle := 0; d.end < n; {
+		if d.end == len(d.buffer) {
+			larger := make([]byte, min(n, 2*d.end)+windowBytes)
+			copy(larger, d.buffer)
+			d.buffer = larger
+		}
+		limit := len(d.buffer)
+		if d.bare {
+			limit = min(limit, n)
+		}
 		count, err := d.r.Read(d.buffer[d.end:limit])
 		d.end += count
 		if count > 0 {

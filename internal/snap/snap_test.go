@@ -9,6 +9,7 @@ import (
 	"hash/adler32"
 	"io"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -224,6 +225,25 @@ func TestEveryChangedByteIsCorrupt(t *testing.T) {
 			if _, err := Load(bytes.NewReader(damaged), "flipped", Options{}, Discard{}); !vfs.IsCorruption(err) {
 				t.Fatalf("byte %d ^ %#x: %v", at, mask, err)
 			}
+		}
+	}
+}
+
+// A length counts as far as bytes come: a gigabyte that somebody has written into a
+// small file takes no gigabyte.
+func TestMemoryGrowsWithWhatComes(t *testing.T) {
+	p := stream(t)
+	at := bytes.Index(p, []byte("\x00\x00\x01\x90datadata"))
+	binary.BigEndian.PutUint32(p[at:], 1<<30-1)
+	for _, load := range []func(io.Reader, string, Options, Sink) (Info, error){Load, LoadStream} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := load(bytes.NewReader(p), "short", Options{BufferBytesMax: 1 << 30}, Discard{}); err == nil {
+			t.Error("a snapshot that ends too early is loaded")
+		}
+		runtime.ReadMemStats(&after)
+		if taken := after.TotalAlloc - before.TotalAlloc; taken > 16<<20 {
+			t.Errorf("%d bytes were taken for a file of %d", taken, len(p))
 		}
 	}
 }
