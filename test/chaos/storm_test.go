@@ -270,7 +270,14 @@ func (s *storm) calm() {
 	}
 	for _, m := range members {
 		metrics, err := servers.Metrics(m.Addr)
-		s.must(err)
+		for err != nil && ctx.Err() == nil { // a leader that was paused served, and does not know yet that there is another
+			time.Sleep(10 * time.Millisecond)
+			metrics, err = servers.Metrics(m.Addr)
+		}
+		if err != nil {
+			s.breach("not well %v after all was healed: %v; %s", time.Since(began).Round(time.Second), err, s.e.Describe())
+			return
+		}
 		if n := metrics["zk_digest_mismatches_count"]; n != 0 {
 			s.breach("server %d has counted %v mismatches of the digest", m.ID, n)
 		}
