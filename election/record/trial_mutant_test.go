@@ -48,7 +48,7 @@ var trialMutants = []struct {
 	{trialRenewalWhileEnding, "renewal-while-ending", []string{"renewal"}, "a grant is renewed until it is released, however long the function takes to end", false},
 	{trialNotStrided, "token-not-strided", []string{"token", "beside"}, "the token after a failover is one more than the last that the store remembers", false},
 	{trialStaleResign, "stale-resign", []string{"resign"}, "the handle of an old leadership ends the present one", false},
-	{trialLeaseFromAnswer, "lease-from-answer", []string{"deadline", "beside"}, "a lease counts from the answer, not from the request", false},
+	{trialLeaseFromAnswer, "lease-from-answer", []string{"deadline", "beside", "token"}, "a lease counts from the answer, not from the request", false},
 	{trialReleaseBeforeEnd, "release-before-end", []string{"release"}, "the election is released when the function is told to end", false},
 	{trialOldGrantUsed, "old-grant-used", []string{"token", "beside", "deadline"}, "an attempt is answered with the grant of an earlier one", false},
 	{trialTransferBeforeReady, "transfer-before-ready", []string{"transfer"}, "a hand-over does not wait for the next leader to warm up", false},
