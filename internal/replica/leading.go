@@ -14,7 +14,7 @@ type leading struct {
 	reapMs    int64   // when to look for containers next
 	// reapCredit is how many may be deleted at once, times a minute's milliseconds.
 	reapCredit int64
-	reapMore   bool                   // there was more to delete than one step takes
+	reapAt     int                    // where the look for what may go goes on, 0: it is over
 	orphans    []zk.SessionID         // sessions to end at the next tick
 	ends       []zk.SessionID         // sessions whose time is over, to be ended, some in each step
 	ended      map[zk.SessionID]int64 // sessions that have ended, and when, see isLocal
@@ -36,7 +36,7 @@ func (l *leading) begin(prep *prep.Prep, last zk.Zxid, reapMs int64, orphans []z
 // leave forgets what was decided.
 func (l *leading) leave() {
 	l.proposals.drop()
-	l.orphans, l.ends, l.reapMore = nil, nil, false
+	l.orphans, l.ends, l.reapAt = nil, nil, 0
 	clear(l.ended)
 }
 
@@ -105,17 +105,18 @@ func (l *leading) forgetEnded(beforeMs int64) {
 	}
 }
 
-// reapDue reports whether it is time to look for what nobody needs any more, and since
-// when the last look was. An interval of 0 is never.
-func (l *leading) reapDue(nowMs, intervalMs int64) (sinceMs int64, due bool) {
-	if l.reapMore {
+// reapDue reports whether it is time to look for what nobody needs any more, among all
+// there are or where the last look stopped, and since when that was. An interval of 0 is
+// never.
+func (l *leading) reapDue(nowMs, intervalMs int64, all int) (sinceMs int64, due bool) {
+	if l.reapAt > 0 {
 		return 0, true
 	}
 	if intervalMs <= 0 || nowMs < l.reapMs {
 		return 0, false
 	}
 	sinceMs = nowMs - l.reapMs + intervalMs
-	l.reapMs = nowMs + intervalMs
+	l.reapMs, l.reapAt = nowMs+intervalMs, all
 	return sinceMs, true
 }
 
@@ -131,8 +132,13 @@ func (l *leading) reapLimit(sinceMs, perMinute, intervalMs int64) int {
 	return limit
 }
 
-// reapAgain lets the next look be at the next tick, if there is more.
-func (l *leading) reapAgain(more bool) { l.reapMore = more }
+// reapOn lets the next tick look on from a place; what is left beyond the limit waits for
+// the next look at all.
+func (l *leading) reapOn(at int, within bool) {
+	if l.reapAt = at; !within {
+		l.reapAt = 0
+	}
+}
 
 // reaped counts a znode that was deleted.
 func (l *leading) reaped() { l.reapCredit -= minuteMs }

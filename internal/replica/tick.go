@@ -23,7 +23,7 @@ func (r *Replica) onTick(*Event) {
 		r.leading.endLater(orphans)
 		r.endSome()
 	}
-	if sinceMs, due := r.leading.reapDue(r.now.MonoMs, r.opts.ReapIntervalMs); due {
+	if sinceMs, due := r.leading.reapDue(r.now.MonoMs, r.opts.ReapIntervalMs, r.tree.Reaps()); due {
 		r.reap(sinceMs)
 	}
 }
@@ -110,14 +110,14 @@ func (r *Replica) closeSession(id zk.SessionID) {
 	r.decideOwn(id, &zk.Request{Op: zk.OpCloseSession})
 }
 
-// reap deletes what may go, as many as the limit allows. A znode that a decided
-// transaction changes is left for the next look: it may be set again, or be another
-// one by then.
+// reap deletes what may go, as many as the limit allows; the next tick goes on where one
+// step has looked at enough. A znode that a decided transaction changes is left for the
+// next look: it may be set again, or be another one by then.
 func (r *Replica) reap(sinceMs int64) {
 	limit := r.leading.reapLimit(sinceMs, int64(r.opts.ReapPerMinute), r.opts.ReapIntervalMs)
-	bytes := int64(0)
-	for _, path := range r.tree.Reapable(r.now.WallMs, r.opts.ContainerUnusedMs, limit, endsBytesMax) {
-		bytes += int64(len(path))
+	paths, next := r.tree.Reapable(r.leading.reapAt, r.now.WallMs, r.opts.ContainerUnusedMs, limit, endsBytesMax)
+	r.leading.reapOn(next, len(paths) < limit)
+	for _, path := range paths {
 		if r.leading.prep.Changing(path) {
 			continue
 		}
@@ -125,7 +125,6 @@ func (r *Replica) reap(sinceMs int64) {
 		r.counts.Reaped++
 		r.decideOwn(0, &zk.Request{Op: zk.OpDeleteContainer, Path: path})
 	}
-	r.leading.reapAgain(bytes >= endsBytesMax)
 }
 
 // onDisk notes whether the disk has space. A server that cannot write has no vote:

@@ -107,31 +107,46 @@ func (t *Tree) EphemeralOwners() []zk.SessionID {
 	return owners
 }
 
-// Reapable returns up to limit paths, and not many more than bytesMax bytes of them, of
-// containers and TTL znodes that may be deleted at nowMs: no children, and a container that had some, or never had
-// any for unusedMs (0 is for ever), or a TTL znode unchanged for its TTL.
-func (t *Tree) Reapable(nowMs, unusedMs int64, limit int, bytesMax int64) []string {
-	var paths []string
-	add := func(id uint32) {
-		if len(paths) < limit && bytesMax > 0 {
+// reapLooks is how many containers and TTL znodes one call of Reapable looks at.
+const reapLooks = 10_000
+
+// Reaps returns how many containers and TTL znodes there are: Reapable begins behind them.
+func (t *Tree) Reaps() int { return len(t.owned.containers) + len(t.owned.ttls) }
+
+// Reapable looks at containers and TTL znodes before the place at, backwards and not at
+// more than some thousand, and returns up to limit paths, and not many more than bytesMax
+// bytes of them, of those that may be deleted at nowMs: no children, and a container that
+// had some, or never had any for unusedMs (0 is for ever), or a TTL znode unchanged for its
+// TTL. The next call goes on at the place that it returns, until that is 0. What is deleted
+// between two calls hides none of the others: the last one takes the place of one that goes.
+func (t *Tree) Reapable(at int, nowMs, unusedMs int64, limit int, bytesMax int64) (paths []string, next int) {
+	at = min(at, t.Reaps())
+	for end := max(0, at-reapLooks); at > end && len(paths) < limit && bytesMax > 0; {
+		at--
+		if id, may := t.reapable(at, nowMs, unusedMs); may {
 			path := t.path(id)
 			paths, bytesMax = append(paths, path), bytesMax-int64(len(path))
 		}
 	}
-	for _, id := range t.owned.containers {
-		n := t.nodes.at(id)
-		r := t.restOf(n)
-		used := r.cversion > 0
-		if r.children == 0 && (used || unusedMs > 0 && nowMs-n.mtime > unusedMs) {
-			add(id)
-		}
-	}
-	for _, id := range t.owned.ttls {
-		n := t.nodes.at(id)
-		if r := t.restOf(n); r.children == 0 && nowMs-n.mtime > zk.TTLOf(r.owner) {
-			add(id)
-		}
-	}
 	slices.Sort(paths)
-	return paths
+	return paths, at
+}
+
+// reapable is the znode at a place among containers, and behind them TTL znodes.
+func (t *Tree) reapable(at int, nowMs, unusedMs int64) (id uint32, may bool) {
+	containers := len(t.owned.containers)
+	if at < containers {
+		id = t.owned.containers[at]
+	} else {
+		id = t.owned.ttls[at-containers]
+	}
+	n := t.nodes.at(id)
+	r := t.restOf(n)
+	switch {
+	case r.children > 0:
+		return id, false
+	case at < containers:
+		return id, r.cversion > 0 || unusedMs > 0 && nowMs-n.mtime > unusedMs
+	}
+	return id, nowMs-n.mtime > zk.TTLOf(r.owner)
 }

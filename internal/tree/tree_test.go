@@ -446,10 +446,10 @@ func TestReapableNamesUnusedContainersAndExpiredTTLs(t *testing.T) {
 	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/used/x", ACL: zk.OpenACL(), ParentCversion: 1})
 	w.apply(1, zk.Txn{Op: zk.OpDelete, Path: "/used/x"})
 	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/full/x", ACL: zk.OpenACL(), ParentCversion: 1})
-	if got := w.tree.Reapable(2000, 0, 10, 1<<20); !slices.Equal(got, []string{"/ttl", "/used"}) {
+	if got, _ := w.tree.Reapable(w.tree.Reaps(), 2000, 0, 10, 1<<20); !slices.Equal(got, []string{"/ttl", "/used"}) {
 		t.Fatalf("reapable %v", got)
 	}
-	if got := w.tree.Reapable(400_000, 300_000, 10, 1<<20); !slices.Equal(got, []string{"/fresh", "/ttl", "/used"}) {
+	if got, next := w.tree.Reapable(w.tree.Reaps(), 400_000, 300_000, 10, 1<<20); next != 0 || !slices.Equal(got, []string{"/fresh", "/ttl", "/used"}) {
 		t.Fatalf("reapable later %v", got)
 	}
 }
@@ -604,8 +604,40 @@ func TestReapableStopsAtSoManyBytes(t *testing.T) {
 		w.apply(1, zk.Txn{Op: zk.OpCreateContainer, Path: path, ACL: zk.OpenACL(), ParentCversion: -1})
 	}
 	for most, want := range map[int64]int{10_000: 10, 10_001: 11, 1 << 30: 30, 0: 0} {
-		if got := len(w.tree.Reapable(1<<40, 1, 100, most)); got != want {
-			t.Errorf("%d of %d bytes, want %d", got, most, want)
+		got, next := w.tree.Reapable(w.tree.Reaps(), 1<<40, 1, 100, most)
+		if len(got) != want || next != 30-want {
+			t.Errorf("%d of %d bytes, and it goes on at %d, want %d", len(got), most, next, want)
+		}
+	}
+}
+
+// A look of the reaper is one step, however many there are to look at, and the next one
+// goes on: what is deleted meanwhile hides none of the others.
+func TestReapableLooksAtSoManyAndGoesOn(t *testing.T) {
+	w := newWorld(1)
+	const all = 2*reapLooks + 500
+	for i := range all {
+		op, ttl := zk.OpCreateContainer, int64(0)
+		if i%2 == 0 {
+			op, ttl = zk.OpCreateTTL, 1
+		}
+		w.apply(1, zk.Txn{Op: op, Path: fmt.Sprintf("/%d", i), TTL: ttl, ACL: zk.OpenACL(), ParentCversion: -1})
+	}
+	seen := 0
+	for calls, at := 1, w.tree.Reaps(); ; calls++ {
+		paths, next := w.tree.Reapable(at, 1<<40, 1, all, 1<<30)
+		if at-next > reapLooks {
+			t.Fatalf("one call looks at %d", at-next)
+		}
+		for _, path := range paths {
+			seen++
+			w.apply(1, zk.Txn{Op: zk.OpDelete, Path: path})
+		}
+		if at = next; at == 0 {
+			if calls != 3 || seen != all || w.tree.Reaps() != 0 {
+				t.Errorf("%d calls found %d of %d", calls, seen, all)
+			}
+			return
 		}
 	}
 }
