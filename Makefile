@@ -119,6 +119,7 @@ interop-ensemble: ## ensembles of Conclave and Apache ZooKeeper in every mixture
 conformance: ## every election backend on its real store, built and kept in a cache; writes docs/backends.md; ARGS="-only etcd" or "-without consul"
 	go run ./test/conformance $(ARGS)
 	go test -tags conformance -count=1 -run SharedWith ./election/backend/zookeeper
+	go test -tags conformance -count=1 ./cmd/conclave/conclave-stores/places
 	go test -tags conformance -count=1 -run 'TwoManagers|BothKinds' ./election/controller
 
 .PHONY: lock-experiment

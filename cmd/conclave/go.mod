@@ -16,7 +16,10 @@ require (
 	software.sslmate.com/src/go-pkcs12 v0.7.4
 )
 
+require filippo.io/hpke v0.4.0 // indirect
+
 require (
+	filippo.io/age v1.3.2
 	github.com/anishathalye/porcupine v1.3.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect

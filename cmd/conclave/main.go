@@ -12,4 +12,4 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/command"
 )
 
-func main() { os.Exit(command.Main(nil)) }
+func main() { os.Exit(command.Main(nil, nil)) }

@@ -191,6 +191,8 @@ var required = map[string]map[string]string{
 		"github.com/pavlo-v-chernykh/keystore-go/v4": "key stores of Java for TLS, decision 21",
 		"software.sslmate.com/src/go-pkcs12":         "key stores in PKCS#12 for TLS, decision 21",
 		"github.com/youmark/pkcs8":                   "encrypted keys in PEM for TLS, decision 21",
+		"filippo.io/age":                             "encrypted backups, decision 29",
+		"filippo.io/hpke":                            "by age",
 		"github.com/prometheus/client_golang":        "metrics for Prometheus, decision 26",
 		"github.com/prometheus/client_model":         "by client_golang",
 		"github.com/prometheus/common":               "by client_golang",

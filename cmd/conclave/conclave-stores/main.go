@@ -7,6 +7,7 @@ package main
 import (
 	"os"
 
+	"github.com/conclave-project/conclave/cmd/conclave/conclave-stores/places"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/command"
 	"github.com/conclave-project/conclave/election/backend/azureblob"
 	"github.com/conclave-project/conclave/election/backend/consul"
@@ -39,7 +40,13 @@ var openers = map[string]command.Open{
 	"sqlite":     sqlite.Open,
 }
 
+// placeOpeners are those of places for backups, by scheme.
+var placeOpeners = map[string]command.OpenPlace{
+	"azureblob": places.Azure,
+	"s3":        places.S3,
+}
+
 func main() {
 	redislog.Disable() // what concerns the user comes back as an error
-	os.Exit(command.Main(openers))
+	os.Exit(command.Main(openers, placeOpeners))
 }

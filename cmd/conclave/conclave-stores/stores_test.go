@@ -23,9 +23,9 @@ func TestMain(m *testing.M) {
 		os.Exit(supervise.Guardian())
 	}
 	testscript.Main(m, map[string]func(){
-		"conclave":         func() { os.Exit(command.Main(nil)) },
+		"conclave":         func() { os.Exit(command.Main(nil, nil)) },
 		"conclave-stores":  main,
-		"conclave-put-off": func() { os.Exit(command.Main(map[string]command.Open{"redis": openPutOff})) },
+		"conclave-put-off": func() { os.Exit(command.Main(map[string]command.Open{"redis": openPutOff}, nil)) },
 	})
 }
 

@@ -33,25 +33,35 @@ const URLExample = "azureblob://myaccount/mycontainer"
 // made if it does not exist. The function returned gives resources back; it
 // may be called once nothing of the backend runs.
 func Open(ctx context.Context, text string) (election.Backend, func() error, error) {
-	t, err := parseURL(text)
+	client, options, err := Connect(ctx, text)
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := t.client()
-	if err != nil {
-		return nil, nil, fmt.Errorf("azureblob: %q: %w", redact.URL(text), err)
-	}
-	if t.create {
-		_, err := client.Create(ctx, nil)
-		if err != nil && !isCode(err, bloberror.ContainerAlreadyExists) {
-			return nil, nil, fmt.Errorf("azureblob: %w", object{name: t.container}.explain("make the container", err))
-		}
-	}
-	backend, err := New(client, t.options)
+	backend, err := New(client, options)
 	if err != nil {
 		return nil, nil, err
 	}
 	return backend, func() error { return nil }, nil
+}
+
+// Connect returns the client of a URL that Open takes, and the options that it says, for
+// those who keep other things in such a container. With create=true it makes the container.
+func Connect(ctx context.Context, text string) (*container.Client, Options, error) {
+	t, err := parseURL(text)
+	if err != nil {
+		return nil, Options{}, err
+	}
+	client, err := t.client()
+	if err != nil {
+		return nil, Options{}, fmt.Errorf("azureblob: %q: %w", redact.URL(text), err)
+	}
+	if t.create {
+		_, err := client.Create(ctx, nil)
+		if err != nil && !isCode(err, bloberror.ContainerAlreadyExists) {
+			return nil, Options{}, fmt.Errorf("azureblob: %w", object{name: t.container}.explain("make the container", err))
+		}
+	}
+	return client, t.options, nil
 }
 
 // target is what a URL says.

@@ -29,18 +29,32 @@ const URLExample = "s3://my-bucket/elections?region=eu-central-1"
 // they do not care for, such as us-east-1 or auto. The function returned gives
 // resources back; it may be called once nothing of the backend runs.
 func Open(ctx context.Context, text string) (election.Backend, func() error, error) {
-	target, err := parseURL(text)
+	client, options, err := Connect(ctx, text)
 	if err != nil {
 		return nil, nil, err
+	}
+	backend, err := New(client, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	return backend, func() error { return nil }, nil
+}
+
+// Connect returns the client of a URL that Open takes, and the options that it says, for
+// those who keep other things in such a store. It makes no connection.
+func Connect(ctx context.Context, text string) (*s3.Client, Options, error) {
+	target, err := parseURL(text)
+	if err != nil {
+		return nil, Options{}, err
 	}
 	// The SDK's own log would go into the program's standard error.
 	load := append(target.load, config.WithLogger(logging.Nop{}))
 	loaded, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {
-		return nil, nil, fmt.Errorf("s3: configuration of AWS: %w", err)
+		return nil, Options{}, fmt.Errorf("s3: configuration of AWS: %w", err)
 	}
 	if loaded.Region == "" {
-		return nil, nil, fmt.Errorf("s3: %q: no Region; add ?region=... or set AWS_REGION", redact.URL(text))
+		return nil, Options{}, fmt.Errorf("s3: %q: no Region; add ?region=... or set AWS_REGION", redact.URL(text))
 	}
 	client := s3.NewFromConfig(loaded, func(o *s3.Options) {
 		o.UsePathStyle = target.pathStyle
@@ -51,11 +65,7 @@ func Open(ctx context.Context, text string) (election.Backend, func() error, err
 			o.BaseEndpoint = aws.String(target.endpoint)
 		}
 	})
-	backend, err := New(client, target.options)
-	if err != nil {
-		return nil, nil, err
-	}
-	return backend, func() error { return nil }, nil
+	return client, target.options, nil
 }
 
 // target is what a URL says.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/backup"
 	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/redact"
 	"github.com/conclave-project/conclave/internal/vfs"
-	"github.com/conclave-project/conclave/internal/vfs/osfs"
 	"github.com/conclave-project/conclave/zk"
 	"github.com/spf13/cobra"
 )
@@ -26,10 +25,12 @@ func newBackup() *cobra.Command {
 		Short: "Copy the data of a running server, so that any moment can be restored",
 		Example: `  conclave backup take /backup --server zk1:2181
   conclave backup list /backup`,
-		Long: `A backup is a directory of files that never change: snapshots, and the log
-between them. It grows with every take by what is new, and each state that the
-ensemble passed through since the first one can be restored, by zxid or by time.
-Each file, unpacked with gunzip, is one of ZooKeeper's.`,
+		Long: `A backup is a set of files that never change: snapshots, and the log between
+them. It grows with every take by what is new, and each state that the ensemble
+passed through since the first one can be restored, by zxid or by time. Each
+file, unpacked with gunzip, is one of ZooKeeper's.
+
+` + placesAbout,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		Args: unknownCommand,
 	}
@@ -41,6 +42,7 @@ Each file, unpacked with gunzip, is one of ZooKeeper's.`,
 type backupTaking struct {
 	outputFlag
 	tlsFlags
+	keys        backupKeys
 	settings    fileSettings
 	dir, logDir string
 	server      string
@@ -57,9 +59,11 @@ func newBackupTake() *cobra.Command {
 		Use:   "take BACKUP",
 		Short: "Add what is new to a backup",
 		Long: `Copies what the log of a server has got since the last take, and its newest
-snapshot where that is needed, into the directory BACKUP. It runs beside the
-server, on its machine, as often as wanted (from cron, say), and any server of
-the ensemble may do so, Apache's as well.
+snapshot where that is needed, to BACKUP: a directory, or the URL of an object
+store. It runs beside the server, on its machine, as often as wanted (from cron,
+say), and any server of the ensemble may do so, Apache's as well. With
+--recipient what is written is encrypted; then --identity has to be given as
+well, or --verify=false.
 
 Only what is committed is taken: the server is asked up to where that is, by the
 four-letter word srvr. With --stopped nobody is asked: that is for a server that
@@ -68,12 +72,14 @@ runs alone, or for the one with the newest data of an ensemble that is stopped.
 The exit code is 5 if the data contradicts the backup, or what was written does
 not lead to the same tree.`,
 		Example: `  conclave backup take /backup -c /etc/zookeeper/conf/zoo.cfg
-  conclave backup take /backup --dir /var/lib/zookeeper --server localhost:2181 --keep-for 720h`,
+  conclave backup take /backup --dir /var/lib/zookeeper --server localhost:2181 --keep-for 720h
+  conclave backup take s3://my-bucket/zk -c zoo.cfg --recipient age1... --verify=false`,
 		Args: takes(0, "BACKUP"),
 		RunE: v.run,
 	}
 	v.outputFlag.add(c)
 	v.tlsFlags.add(c)
+	v.keys.addWriting(c)
 	v.settings.add(c)
 	f := c.Flags()
 	f.StringVar(&v.dir, "dir", "", "dataDir of the server, where --config does not say it")
@@ -96,6 +102,9 @@ func (v *backupTaking) run(c *cobra.Command, args []string) error {
 	if v.every < 0 || v.keep < 0 {
 		return cli.Usage("write for example 24h", "--snapshot-every and --keep-for are not negative")
 	}
+	if err := readyPlace(args[0]); err != nil {
+		return err
+	}
 	source, unlock, err := v.source()
 	if err != nil {
 		return err
@@ -103,14 +112,18 @@ func (v *backupTaking) run(c *cobra.Command, args []string) error {
 	defer unlock()
 	ctx, stop := untilHungUp(c.Context())
 	defer stop()
-	place, err := lockBackup(args[0])
+	place, unlockPlace, err := v.keys.lock(ctx, args[0])
 	if err != nil {
 		return err
 	}
-	defer place.Close()
+	defer unlockPlace()
+	if v.verify && place.Seals() && !place.Reads() {
+		return cli.Usage("give the --identity that decrypts it as well, or say --verify=false: `conclave backup verify` does that elsewhere",
+			"what is encrypted for others cannot be verified here")
+	}
 	b, err := backup.Open(ctx, place)
 	if err != nil {
-		return cli.Failed(err, "name a directory that can be read and written")
+		return cli.Failed(err, "name a place that can be read and written")
 	}
 	end := whileDoing(c, "copying")
 	taken, err := b.Take(ctx, source, backup.Options{Snapshot: v.snapshot, SnapshotEvery: v.every})
@@ -235,20 +248,11 @@ func committed(ctx context.Context, a asker, address string) (zk.Zxid, error) {
 	return zk.Zxid(zxid), nil
 }
 
-func lockBackup(dir string) (*backup.Dir, error) {
-	place, err := backup.LockDir(osfs.New(), dir)
-	if errors.Is(err, vfs.ErrLocked) {
-		return nil, cli.Failed(err, "another backup is being taken: wait for it")
-	}
-	if err != nil {
-		return nil, cli.Failed(err, "name a directory that can be written")
-	}
-	return place, nil
-}
-
 func explainTake(err error) error {
 	var told *cli.Error
-	switch {
+	switch keys := explainKeys(err); {
+	case keys != nil:
+		return keys
 	case errors.As(err, &told):
 		return err
 	case errors.As(err, new(*datadir.LogElsewhere)):
@@ -275,6 +279,9 @@ func (v *backupTaking) prove(ctx context.Context, b *backup.Backup, taken backup
 	if errors.Is(err, backup.ErrOutside) {
 		return cli.Failed(fmt.Errorf("nothing can be restored yet: %w", err),
 			"take it again: the log of the server does not yet lead to the end of the snapshot that was copied")
+	}
+	if keys := explainKeys(err); keys != nil {
+		return keys
 	}
 	if err != nil {
 		return &cli.Error{Err: fmt.Errorf("verify the backup: %w", err), Exit: cli.ExitDamaged,
@@ -303,27 +310,28 @@ func takenText(w io.Writer, t *backup.Taken) error {
 }
 
 // readBackup opens a backup to read it.
-func readBackup(ctx context.Context, dir string) (*backup.Backup, error) {
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, cli.NotFound(errors.Join(fmt.Errorf("%s is no directory", dir), err), "name the directory that `conclave backup take` wrote to")
-	}
-	b, err := backup.Open(ctx, backup.OpenDir(osfs.New(), dir))
+func readBackup(ctx context.Context, keys *backupKeys, name string) (*backup.Backup, error) {
+	place, err := keys.open(ctx, name)
 	if err != nil {
-		return nil, cli.Failed(err, "name the directory that `conclave backup take` wrote to")
+		return nil, err
+	}
+	b, err := backup.Open(ctx, place)
+	if err != nil {
+		return nil, cli.Failed(err, "name the place that `conclave backup take` wrote to")
 	}
 	if len(b.Ranges()) == 0 {
-		return nil, cli.NotFound(fmt.Errorf("%s holds no backup", dir), "name the directory that `conclave backup take` wrote to")
+		return nil, cli.NotFound(fmt.Errorf("%s holds no backup", redact.URL(name)), "name the place that `conclave backup take` wrote to")
 	}
 	return b, nil
 }
 
 // readBackup opens a backup for a command that answers about it.
-func (o *outputFlag) readBackup(c *cobra.Command, place string) (*cli.Printer, *backup.Backup, error) {
+func (o *outputFlag) readBackup(c *cobra.Command, keys *backupKeys, place string) (*cli.Printer, *backup.Backup, error) {
 	p, err := o.printer(c)
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := readBackup(c.Context(), place)
+	b, err := readBackup(c.Context(), keys, place)
 	return p, b, err
 }
 
@@ -339,7 +347,7 @@ did not continue the take before. Times are of the transactions, by the leaders'
 when the snapshot was copied.`,
 		Args: takes(0, "BACKUP"),
 		RunE: func(c *cobra.Command, args []string) error {
-			p, b, err := output.readBackup(c, args[0])
+			p, b, err := output.readBackup(c, &backupKeys{}, args[0])
 			if err != nil {
 				return err
 			}
@@ -376,6 +384,7 @@ func newRestorable(ranges []backup.Range) []restorable {
 
 func newBackupVerify() *cobra.Command {
 	var output outputFlag
+	var keys backupKeys
 	c := &cobra.Command{
 		Use:     "verify BACKUP",
 		Short:   "Load all of a backup and compare every digest",
@@ -386,15 +395,18 @@ tree to which the one before leads. It takes the memory of a server. The exit
 code is 5 if something is damaged.`,
 		Args: takes(0, "BACKUP"),
 		RunE: func(c *cobra.Command, args []string) error {
-			p, b, err := output.readBackup(c, args[0])
+			p, b, err := output.readBackup(c, &keys, args[0])
 			if err != nil {
 				return err
 			}
-			end := whileDoing(c, "verifying "+args[0])
+			end := whileDoing(c, "verifying "+redact.URL(args[0]))
 			state, err := b.Verify(c.Context())
 			end()
+			if keys := explainKeys(err); keys != nil {
+				return keys
+			}
 			if err != nil {
-				return &cli.Error{Err: fmt.Errorf("verify %s: %w", args[0], err), Exit: cli.ExitDamaged,
+				return &cli.Error{Err: fmt.Errorf("verify %s: %w", redact.URL(args[0]), err), Exit: cli.ExitDamaged,
 					Hint: "what is before the damage can be restored; begin a new backup"}
 			}
 			answer := struct {
@@ -409,6 +421,7 @@ code is 5 if something is damaged.`,
 		},
 	}
 	output.add(c)
+	keys.addReading(c)
 	return c
 }
 
@@ -430,17 +443,17 @@ restored. The newest snapshot, and the log after it, always stay.`,
 			if keep <= 0 {
 				return cli.Usage("write for example --keep-for 720h", "--keep-for %v keeps nothing", keep)
 			}
-			if _, err := readBackup(c.Context(), args[0]); err != nil {
+			if _, err := readBackup(c.Context(), &backupKeys{}, args[0]); err != nil {
 				return err // a directory of something else
 			}
-			place, err := lockBackup(args[0])
+			place, unlock, err := (&backupKeys{}).lock(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			defer place.Close()
+			defer unlock()
 			b, err := backup.Open(c.Context(), place)
 			if err != nil {
-				return cli.Failed(err, "name a directory that can be written")
+				return cli.Failed(err, "name a place that can be written")
 			}
 			removed, err := b.Prune(c.Context(), time.Now().Add(-keep))
 			if err != nil {

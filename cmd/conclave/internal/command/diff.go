@@ -14,6 +14,7 @@ import (
 type differing struct {
 	outputFlag
 	settings fileSettings
+	keys     backupKeys
 	path     string
 	stats    bool
 }
@@ -37,6 +38,7 @@ The exit code is 4 if they differ.`,
 	}
 	v.outputFlag.add(c)
 	v.settings.add(c)
+	v.keys.addReading(c)
 	c.Flags().StringVar(&v.path, "path", "/", "only this znode and those below it")
 	c.Flags().BoolVar(&v.stats, "stats", false, "those as well of which only versions or times differ")
 	return c
@@ -66,11 +68,11 @@ func (v *differing) run(c *cobra.Command, args []string) error {
 	}
 	end := whileDoing(c, "loading")
 	defer end()
-	a, err := loadTree(c.Context(), &v.settings, args[0])
+	a, err := loadTree(c.Context(), &v.settings, &v.keys, args[0])
 	if err != nil {
 		return err
 	}
-	b, err := loadTree(c.Context(), &v.settings, args[1])
+	b, err := loadTree(c.Context(), &v.settings, &v.keys, args[1])
 	if err != nil {
 		return err
 	}

@@ -15,9 +15,9 @@ import (
 
 // Main runs the command line of this process and returns its exit code. stores
 // are the openers of the stores whose SDKs the program links, by the schemes of
-// WithSDK: none or all. It is called once.
-func Main(stores map[string]Open) int {
-	linked = stores
+// WithSDK, and places those of places for backups: none or all. It is called once.
+func Main(stores map[string]Open, places map[string]OpenPlace) int {
+	linked, linkedPlaces = stores, places
 	if err := checkVersion(); err != nil {
 		return cli.Report(os.Stderr, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/backup"
 	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/redact"
 	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/snap"
@@ -38,11 +39,12 @@ func parseMoment(text string) (backup.Moment, error) {
 }
 
 // loadMoment gives the state of a backup at a moment.
-func loadMoment(ctx context.Context, dir string, m backup.Moment) (*backup.Backup, *backup.State, error) {
-	b, err := readBackup(ctx, dir)
+func loadMoment(ctx context.Context, keys *backupKeys, dir string, m backup.Moment) (*backup.Backup, *backup.State, error) {
+	b, err := readBackup(ctx, keys, dir)
 	if err != nil {
 		return nil, nil, err
 	}
+	dir = redact.URL(dir)
 	state, err := b.Load(ctx, m)
 	if err == nil && state.Mismatches > 0 {
 		err = &vfs.Corruption{File: dir, Expected: "the digest that the leader noted after " + state.FirstMismatch.String(), Found: "another one",
@@ -50,6 +52,9 @@ func loadMoment(ctx context.Context, dir string, m backup.Moment) (*backup.Backu
 	}
 	if err == nil {
 		return b, state, nil
+	}
+	if told := explainKeys(err); told != nil {
+		return nil, nil, told
 	}
 	failed := &cli.Error{Err: fmt.Errorf("load %s of %s: %w", m, dir, err), Exit: cli.ExitFailed, Hint: "`conclave backup verify` reads all of it"}
 	if errors.Is(err, backup.ErrOutside) {
@@ -62,14 +67,18 @@ func loadMoment(ctx context.Context, dir string, m backup.Moment) (*backup.Backu
 
 // loadTree gives the tree that an argument means: BACKUP, BACKUP@MOMENT, a data directory,
 // or a snapshot.
-func loadTree(ctx context.Context, settings *fileSettings, argument string) (*tree.Tree, error) {
+func loadTree(ctx context.Context, settings *fileSettings, keys *backupKeys, argument string) (*tree.Tree, error) {
 	dir, when, _ := strings.Cut(argument, "@")
 	m, err := parseMoment(when)
 	if err != nil {
 		return nil, err
 	}
-	if b, err := readBackup(ctx, dir); err == nil && len(b.Ranges()) > 0 {
-		_, state, err := loadMoment(ctx, dir, m)
+	b, err := readBackup(ctx, keys, dir)
+	if err != nil && placeURL(dir) != "" {
+		return nil, err
+	}
+	if err == nil && len(b.Ranges()) > 0 {
+		_, state, err := loadMoment(ctx, keys, dir, m)
 		if err != nil {
 			return nil, err
 		}

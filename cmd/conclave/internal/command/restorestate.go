@@ -15,6 +15,7 @@ import (
 // restoring is the flags of `conclave restore`.
 type restoring struct {
 	connection
+	keys            backupKeys
 	at              string
 	into, logDir    string
 	path            string
@@ -43,6 +44,7 @@ do.`,
 		RunE: v.run,
 	}
 	v.connection.add(c)
+	v.keys.addReading(c)
 	c.ValidArgsFunction = nil
 	f := c.Flags()
 	f.StringVar(&v.at, "at", "", "the moment: a zxid, as 0x1b0, or a time with its zone, as 2026-11-24T10:00:00Z (default: the last)")
@@ -83,7 +85,7 @@ func (v *restoring) directory(c *cobra.Command, from string, m backup.Moment) er
 		return err
 	}
 	end := whileDoing(c, "loading "+from)
-	b, state, err := loadMoment(c.Context(), from, m)
+	b, state, err := loadMoment(c.Context(), &v.keys, from, m)
 	end()
 	if err != nil {
 		return err

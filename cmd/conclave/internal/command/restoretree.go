@@ -21,7 +21,7 @@ import (
 // subtree makes a subtree of an ensemble what it was.
 func (v *restoring) subtree(c *cobra.Command, from string, m backup.Moment) error {
 	end := whileDoing(c, "loading "+from)
-	_, state, err := loadMoment(c.Context(), from, m)
+	_, state, err := loadMoment(c.Context(), &v.keys, from, m)
 	end()
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 		os.Exit(supervise.Guardian())
 	}
 	testscript.Main(m, map[string]func(){
-		"conclave":        func() { os.Exit(command.Main(nil)) },
+		"conclave":        func() { os.Exit(command.Main(nil, nil)) },
 		"conclave-stores": standIn,
 	})
 }
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 // code that no command has.
 func standIn() {
 	if os.Getenv("STORES") == "linked" {
-		os.Exit(command.Main(map[string]command.Open{"etcd": refuse}))
+		os.Exit(command.Main(map[string]command.Open{"etcd": refuse}, nil))
 	}
 	fmt.Printf("process %d is %s, called with %q\n", os.Getpid(), filepath.Base(os.Args[0]), os.Args[1:])
 	os.Exit(42)

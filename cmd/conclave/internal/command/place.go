@@ -1,0 +1,178 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"filippo.io/age"
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/sealed"
+	"github.com/conclave-project/conclave/internal/backup"
+	"github.com/conclave-project/conclave/internal/redact"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+)
+
+// OpenPlace makes a place for backups from a URL.
+type OpenPlace = func(ctx context.Context, url string) (backup.Place, error)
+
+// linkedPlaces are those whose SDKs this program links, by the scheme of their URLs. Main
+// sets it before anything else.
+var linkedPlaces map[string]OpenPlace
+
+// placeExamples are the URLs of places, by their schemes.
+var placeExamples = map[string]string{
+	"azureblob": "azureblob://myaccount/mycontainer/backup",
+	"s3":        "s3://my-bucket/backup?region=eu-central-1",
+}
+
+// placesAbout tells where a backup may be, for the help of commands.
+const placesAbout = `BACKUP is a directory, or the URL of an object store: s3://BUCKET/PREFIX,
+azureblob://ACCOUNT/CONTAINER/PREFIX, with the parameters and the credentials
+of elections there (` + "`conclave backends`" + `). A backup shows all that the
+tree held to those who can read it: --recipient encrypts it with age.`
+
+// placeURL returns the scheme of a place that is a URL, "" for a directory.
+func placeURL(place string) string {
+	scheme, _, is := strings.Cut(place, "://")
+	if !is {
+		return ""
+	}
+	return scheme
+}
+
+// readyPlace makes sure that this program can open a place: it becomes another one where it
+// cannot. It is called before anything is held.
+func readyPlace(place string) error {
+	scheme := placeURL(place)
+	switch _, known := placeExamples[scheme]; {
+	case scheme == "" || linkedPlaces[scheme] != nil:
+		return nil
+	case !known:
+		all := slices.Sorted(maps.Values(placeExamples))
+		return cli.Usage("name a directory, or write for example "+strings.Join(all, " or "), "no backup is kept at %s", redact.URL(place))
+	}
+	return becomeStores(scheme)
+}
+
+// backupKeys are the flags of the keys of a backup.
+type backupKeys struct {
+	identities                 []string // files
+	recipients, recipientFiles []string
+}
+
+func (k *backupKeys) addReading(c *cobra.Command) {
+	c.Flags().StringArrayVarP(&k.identities, "identity", "i", nil, "file of identities of age that decrypts the backup; may be given several times")
+}
+
+func (k *backupKeys) addWriting(c *cobra.Command) {
+	k.addReading(c)
+	c.Flags().StringArrayVarP(&k.recipients, "recipient", "r", nil, "encrypt what is written for this recipient of age (age1...); may be given several times")
+	c.Flags().StringArrayVarP(&k.recipientFiles, "recipients-file", "R", nil, "encrypt for the recipients in this file, one a line")
+}
+
+// over puts the keys over a place.
+func (k *backupKeys) over(place backup.Place) (*sealed.Place, error) {
+	var recipients []age.Recipient
+	var identities []age.Identity
+	for _, text := range k.recipients {
+		some, err := age.ParseRecipients(strings.NewReader(text))
+		if err != nil {
+			return nil, cli.Usage("age-keygen prints the recipient of an identity: age1...", "--recipient %q: %v", text, err)
+		}
+		recipients = append(recipients, some...)
+	}
+	for _, file := range k.recipientFiles {
+		err := withFile(file, func(r io.Reader) error {
+			some, err := age.ParseRecipients(r)
+			recipients = append(recipients, some...)
+			return err
+		})
+		if err != nil {
+			return nil, cli.Usage("a line is a recipient (age1...), or begins with #", "--recipients-file %s: %v", file, err)
+		}
+	}
+	for _, file := range k.identities {
+		err := withFile(file, func(r io.Reader) error {
+			some, err := age.ParseIdentities(r)
+			identities = append(identities, some...)
+			return err
+		})
+		if err != nil {
+			return nil, cli.Usage("age-keygen -o FILE makes an identity", "--identity %s: %v", file, err)
+		}
+	}
+	return sealed.New(place, recipients, identities), nil
+}
+
+func withFile(name string, read func(io.Reader) error) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return read(file)
+}
+
+// open opens a place to read it.
+func (k *backupKeys) open(ctx context.Context, place string) (*sealed.Place, error) {
+	if err := readyPlace(place); err != nil {
+		return nil, err
+	}
+	if scheme := placeURL(place); scheme != "" {
+		return k.openURL(ctx, scheme, place)
+	}
+	if info, err := os.Stat(place); err != nil || !info.IsDir() {
+		return nil, cli.NotFound(errors.Join(fmt.Errorf("%s is no directory", place), err), "name the directory that `conclave backup take` wrote to")
+	}
+	return k.over(backup.OpenDir(osfs.New(), place))
+}
+
+// lock opens a place to write to it. In a directory one process does so at a time.
+func (k *backupKeys) lock(ctx context.Context, place string) (sealed *sealed.Place, unlock func(), err error) {
+	if scheme := placeURL(place); scheme != "" {
+		sealed, err = k.openURL(ctx, scheme, place)
+		return sealed, func() {}, err
+	}
+	dir, err := backup.LockDir(osfs.New(), place)
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
+		return nil, nil, cli.Failed(err, "another backup is being taken: wait for it")
+	case err != nil:
+		return nil, nil, cli.Failed(err, "name a directory that can be written")
+	}
+	unlock = func() { _ = dir.Close() }
+	if sealed, err = k.over(dir); err != nil {
+		unlock()
+	}
+	return sealed, unlock, err
+}
+
+func (k *backupKeys) openURL(ctx context.Context, scheme, place string) (*sealed.Place, error) {
+	under, err := linkedPlaces[scheme](ctx, place)
+	if err != nil {
+		return nil, cli.Failed(err, "write for example "+placeExamples[scheme])
+	}
+	return k.over(under)
+}
+
+// explainKeys tells what to do about keys that are missing; nil for another error.
+func explainKeys(err error) error {
+	switch {
+	case errors.Is(err, sealed.ErrNoIdentity):
+		return cli.Failed(err, "--identity names the file of the identity that decrypts it")
+	case errors.Is(err, sealed.ErrWrongIdentity):
+		return cli.Failed(err, "--identity names the file of the identity for whose recipient it was encrypted")
+	case errors.Is(err, sealed.ErrNoRecipient):
+		return cli.Failed(err, "give the --recipient again, or take the backup to another place")
+	}
+	return nil
+}
