@@ -122,7 +122,7 @@ func newRoot() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupServe, newDev(), newServe(), newStatus(), newConfig(), newReconfig(), newSessions(), newEphemerals(), newWatches(),
+	add(groupServe, newDev(), newServe(), newStatus(), newConfig(), newReconfig(), newMigrate(), newSessions(), newEphemerals(), newWatches(),
 		newBench(), newSim(), newModel())
 	add(groupElect, newRun(), newLock(), newElect(), newLeader(), newObserve(), newElections(), newHistory(),
 		newResign(), newTransfer(), newRestoreToken())

@@ -1,0 +1,249 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/migrate"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
+	"github.com/spf13/cobra"
+)
+
+func newMigrate() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "migrate",
+		Short: "Exchange Apache ZooKeeper's servers for Conclave's, and back, while they serve",
+		Long: `Leads through the exchange of the servers of an ensemble, one at a time: plan says
+what is to be done and what stands in the way, run does it, back undoes it from
+wherever it stands.`,
+		Example: `  conclave migrate plan --server zk1:2181 --config /etc/zookeeper/zoo.cfg`,
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newMigratePlan(), newMigrateRun(), newMigrateBack())
+	return c
+}
+
+// migrationPlan is the answer of `conclave migrate plan` as JSON.
+type migrationPlan struct {
+	Servers   []migrationServer `json:"servers"`
+	Order     []int64           `json:"order"`     // ids, as they are to be exchanged
+	Obstacles []string          `json:"obstacles"` // what must change first
+	Remarks   []string          `json:"remarks"`   // what is otherwise than with Apache's server
+	Start     string            `json:"start,omitempty"`
+}
+
+// migrationServer is what was seen of one server, as JSON.
+type migrationServer struct {
+	ID       int64  `json:"id"`
+	Server   string `json:"server"`
+	Kind     string `json:"kind,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Mode     string `json:"mode,omitempty"`
+	Zxid     string `json:"zxid,omitempty"`
+	Sessions *int64 `json:"sessions,omitempty"`
+	Digests  *int64 `json:"digests,omitempty"` // of how many zxids it remembers one
+	Error    string `json:"error,omitempty"`
+}
+
+// migratePlan is the flags of `conclave migrate plan`.
+type migratePlan struct {
+	migration
+	config string
+}
+
+func newMigratePlan() *cobra.Command {
+	v := &migratePlan{}
+	c := &cobra.Command{
+		Use:   "plan",
+		Short: "Say what an exchange of servers takes, and change nothing",
+		Long: `Asks the servers who they are and what they tell, and says in which order they are
+to be exchanged. With --config, on the host of a server, it reads that zoo.cfg as
+Conclave would, with the flags of Java that java.env or zookeeper-env.sh beside it
+set, looks at the data directory, and prints how Conclave is to be started. The
+scripts are not run: a line that only a shell understands is an obstacle.
+
+The exit code is 1 if something stands in the way.`,
+		Example: `  conclave migrate plan --server zk1:2181
+  conclave migrate plan --server zk1:2181 --config /etc/zookeeper/zoo.cfg -o json`,
+		Args: takes(0),
+		RunE: v.run,
+	}
+	v.migration.add(c)
+	c.Flags().StringVarP(&v.config, "config", "c", "", "zoo.cfg of the server on this host")
+	return c
+}
+
+func (v *migratePlan) run(c *cobra.Command, _ []string) error {
+	p, err := v.printer(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilInterrupted(c.Context())
+	defer stop()
+	answer := &migrationPlan{Servers: []migrationServer{}, Order: []int64{}, Obstacles: []string{}, Remarks: []string{}}
+	if v.config != "" {
+		answer.readConfig(v.config)
+	}
+	x, err := v.open(ctx, c)
+	if err != nil {
+		return err
+	}
+	answer.ask(ctx, x)
+	if err := p.Answer(answer, answer.text); err != nil {
+		return err
+	}
+	if len(answer.Obstacles) > 0 {
+		return cli.Failed(errors.New(problems(len(answer.Obstacles))+" in the way of an exchange"), "each line of OBSTACLES says what; nothing was changed")
+	}
+	return nil
+}
+
+// ask asks all servers, and works out the order.
+func (a *migrationPlan) ask(ctx context.Context, x *moving) {
+	for _, s := range x.look(ctx) {
+		one := migrationServer{ID: int64(s.id), Server: s.standing.Server, Kind: string(s.Kind), Version: shortVersion(s.Version),
+			Mode: s.standing.Mode, Zxid: s.Zxid, Sessions: integer(s.Sessions), Error: s.Error}
+		if s.Serves() {
+			digests, err := x.digests(ctx, s.standing.Server)
+			if err != nil {
+				a.Obstacles = append(a.Obstacles, fmt.Sprintf("%v (%s), or run with --without-digests", err, hintOf(err)))
+			} else {
+				n := int64(len(digests))
+				one.Digests = &n
+			}
+		}
+		if s.Kind == migrate.Apache && !strings.HasPrefix(s.Version, "3.8.") && !strings.HasPrefix(s.Version, "3.9.") {
+			a.Obstacles = append(a.Obstacles, fmt.Sprintf("server %d is of version %s: bring Apache's servers to 3.8 or 3.9 first", s.id, one.Version))
+		}
+		a.Servers = append(a.Servers, one)
+	}
+	steps, err := migrate.Plan(x.servers(ctx), x.config.Quorum(), migrate.Conclave)
+	for _, step := range steps {
+		a.Order = append(a.Order, int64(step.Server.ID))
+	}
+	if err != nil {
+		a.Obstacles = append(a.Obstacles, err.Error())
+	}
+}
+
+func hintOf(err error) string {
+	var failed *cli.Error
+	if errors.As(err, &failed) {
+		return failed.Hint
+	}
+	return ""
+}
+
+// readConfig reads a zoo.cfg with the scripts beside it, and the directory that it names.
+func (a *migrationPlan) readConfig(file string) {
+	variables := map[string]string{}
+	for _, name := range []string{"zookeeper-env.sh", "java.env"} { // in the order of Apache's zkEnv.sh
+		path := filepath.Join(filepath.Dir(file), name)
+		text, err := os.ReadFile(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			a.Obstacles = append(a.Obstacles, err.Error())
+			continue
+		}
+		script := migrate.ReadScript(path, string(text))
+		for _, line := range script.Unread {
+			a.Obstacles = append(a.Obstacles, line+": only a shell knows what this sets: write it out, or into zoo.cfg")
+		}
+		for variable, value := range script.Variables {
+			variables[variable] = value
+		}
+	}
+	flags := zoocfg.Environment(func(name string) string { return variables[name] })
+	a.Start = "conclave serve --config " + file
+	for _, e := range flags {
+		if e.Value != "" {
+			a.Start += fmt.Sprintf(" -D %s=%s", e.Key, e.Value)
+		}
+	}
+	entries, err := (&serve{config: file}).file()
+	if err != nil {
+		a.Obstacles = append(a.Obstacles, err.Error())
+		return
+	}
+	config, err := readEntries(append(flags, entries...))
+	if err != nil {
+		a.Obstacles = append(a.Obstacles, strings.Split(err.Error(), "\n")...)
+		return
+	}
+	a.Remarks = append(append(a.Remarks, config.Remarks...), config.Notes...)
+	a.readDirectory(config)
+}
+
+func (a *migrationPlan) text(w io.Writer) error {
+	rows := make([][]string, len(a.Servers))
+	number := func(n *int64) string {
+		if n == nil {
+			return "-"
+		}
+		return fmt.Sprint(*n)
+	}
+	for i, s := range a.Servers {
+		mode := s.Mode
+		if mode == "" {
+			mode = "no answer"
+		}
+		rows[i] = []string{fmt.Sprint(s.ID), s.Server, dash(s.Kind), dash(s.Version), mode, dash(s.Zxid), number(s.Sessions), number(s.Digests)}
+	}
+	if err := cli.Table(w, []string{"ID", "SERVER", "KIND", "VERSION", "ROLE", "ZXID", "SESSIONS", "DIGESTS"}, rows); err != nil {
+		return err
+	}
+	order := strings.Trim(fmt.Sprint(a.Order), "[]")
+	if order == "" {
+		order = "none"
+	}
+	fmt.Fprintf(w, "\nto be exchanged, in this order: %s\n", order)
+	if a.Start != "" {
+		fmt.Fprintf(w, "here: %s\n", a.Start)
+	}
+	for _, list := range []struct {
+		title string
+		lines []string
+	}{{"REMARKS", a.Remarks}, {"OBSTACLES", a.Obstacles}} {
+		if len(list.lines) > 0 {
+			fmt.Fprintf(w, "%s\n  %s\n", list.title, strings.Join(list.lines, "\n  "))
+		}
+	}
+	return nil
+}
+
+// migration is the flags of all commands below migrate.
+type migration struct {
+	connection
+	adminPort int
+	wait      time.Duration
+}
+
+func (v *migration) add(c *cobra.Command) {
+	v.connection.add(c)
+	c.Flags().IntVar(&v.adminPort, "admin-port", 8080, "port of the admin servers, which are asked where a four-letter word is not allowed; 0 asks none")
+	c.ValidArgsFunction = cobra.NoFileCompletions
+}
+
+// hostPort splits the address of a server, which came from the configuration of the
+// ensemble, and refuses what a shell could take for more than a name.
+func hostPort(address string) (host, port string, err error) {
+	host, port, err = net.SplitHostPort(address)
+	if err == nil && (host == "" || host[0] == '-' || strings.Trim(host+port, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:_-%") != "") {
+		err = errors.New("it is no name of a host")
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("the address %q: %w", address, err)
+	}
+	return host, port, nil
+}

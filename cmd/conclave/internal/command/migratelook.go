@@ -1,0 +1,273 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/migrate"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+	"github.com/spf13/cobra"
+)
+
+// moving is an ensemble whose servers are exchanged.
+type moving struct {
+	inspector
+	options   client.Options
+	config    *ensemble.Config
+	addresses map[quorum.ID]string // for clients
+}
+
+// glimpse is what was seen of one server.
+type glimpse struct {
+	standing
+	migrate.Server
+	id quorum.ID
+}
+
+func (g *glimpse) zxid() uint64 {
+	zxid, _ := strconv.ParseUint(g.Zxid, 0, 64) // 0 for a server that does not tell it
+	return zxid
+}
+
+// open finds the servers of an ensemble: all that are in its configuration.
+func (v *migration) open(ctx context.Context, c *cobra.Command) (*moving, error) {
+	list, options, err := v.options()
+	if err != nil {
+		return nil, err
+	}
+	x := &moving{options: options, addresses: map[quorum.ID]string{}}
+	x.asker, x.adminPort, x.timeout, x.remarks = asker{options.Dialer}, v.adminPort, v.timeout, c.ErrOrStderr()
+	if err := v.session(c, func(ctx context.Context, s *session) error {
+		x.config, err = inForce(ctx, s)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	named := cli.ServerList(list.Servers)
+	for _, s := range askAll(ctx, x.asker, named, v.timeout) {
+		if id, err := strconv.ParseInt(s.ID, 10, 64); err == nil {
+			x.addresses[quorum.ID(id)] = s.Server
+		}
+	}
+	for _, m := range members(x.config.Text(), named[0], "") {
+		id, err := strconv.ParseInt(m.id, 10, 64)
+		if _, known := x.addresses[quorum.ID(id)]; err == nil && !known && m.client != "" && !list.TLS {
+			x.addresses[quorum.ID(id)] = m.client
+		}
+	}
+	return x, x.complete(named)
+}
+
+// complete finds the one server that does not tell its id, because it is down: it has the
+// name and the id that are left.
+func (x *moving) complete(named []string) error {
+	var ids []quorum.ID
+	for _, m := range x.config.Members {
+		if x.addresses[m.ID] == "" {
+			ids = append(ids, m.ID)
+		}
+	}
+	for _, address := range x.addresses {
+		named = slices.DeleteFunc(named, func(name string) bool { return name == address })
+	}
+	if len(ids) == 1 && len(named) == 1 {
+		x.addresses[ids[0]] = named[0]
+		return nil
+	}
+	if len(ids) > 0 {
+		return cli.Usage("name all servers with --server, and allow conf (4lw.commands.whitelist), or write the client port behind each line server.N",
+			"where clients reach the servers %v is not known", ids)
+	}
+	return nil
+}
+
+// look asks all servers, in the order of their ids.
+func (x *moving) look(ctx context.Context) []glimpse {
+	all := make([]glimpse, len(x.config.Members))
+	var group sync.WaitGroup
+	for i, m := range x.config.Members {
+		group.Go(func() { all[i] = x.glance(ctx, m.ID) })
+	}
+	group.Wait()
+	return all
+}
+
+func (x *moving) glance(ctx context.Context, id quorum.ID) glimpse {
+	ctx, cancel := context.WithTimeout(ctx, x.timeout)
+	defer cancel()
+	g := glimpse{id: id, standing: x.asker.ask(ctx, x.addresses[id])}
+	g.Server = migrate.Server{ID: id, Kind: migrate.KindOf(g.Version), Mode: g.standing.Mode}
+	if g.Error != "" {
+		g.Server.Mode = ""
+	}
+	return g
+}
+
+// servers are what migrate decides by.
+func (x *moving) servers(ctx context.Context) (all []migrate.Server) {
+	for _, g := range x.look(ctx) {
+		all = append(all, g.Server)
+	}
+	return all
+}
+
+// listens reports whether a port accepts connections.
+func (x *moving) listens(ctx context.Context, address string) bool {
+	ctx, cancel := context.WithTimeout(ctx, dialMax)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil
+}
+
+// digests asks a server which it remembers.
+func (x *moving) digests(ctx context.Context, address string) (migrate.Digests, error) {
+	var all migrate.Digests
+	err := x.inspector.ask(ctx, address, question{name: "hash", report: "hash",
+		text: func(answer string) { all = migrate.ParseHash(answer) },
+		json: func(fields map[string]json.RawMessage) error {
+			text, err := json.Marshal(fields)
+			if err == nil {
+				all, err = migrate.ParseHashJSON(text)
+			}
+			return err
+		}})
+	return all, err
+}
+
+// awaitInSync waits until all servers but one have what a leader had when it was asked. If
+// digests are to be compared, it is an error if one of them does not tell any.
+func (x *moving) awaitInSync(ctx context.Context, but quorum.ID, limit time.Duration, digests bool) error {
+	var last uint64
+	for _, g := range x.look(ctx) {
+		last = max(last, g.zxid())
+		if digests && g.Serves() {
+			if _, err := x.digests(ctx, g.standing.Server); err != nil {
+				return err
+			}
+		}
+	}
+	return poll(ctx, limit, fmt.Sprintf("not all other servers have come to zxid %#x", last), func() (bool, error) {
+		for _, g := range x.look(ctx) {
+			if g.id != but && g.Serves() && g.zxid() < last {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+// verify waits until a server that was started is one of the ensemble, with its tree and
+// its sessions.
+func (x *moving) verify(ctx context.Context, id quorum.ID, to migrate.Kind, limit time.Duration, digests bool) (*exchanged, error) {
+	var done *exchanged
+	var base, before uint64
+	err := poll(ctx, limit, "it does not serve with the zxid, the sessions and a digest of the others", func() (bool, error) {
+		var one, other *glimpse
+		newest := uint64(0)
+		for _, g := range x.look(ctx) {
+			newest = max(newest, g.zxid())
+			switch {
+			case g.id == id:
+				one = &g
+			case g.Serves() && (other == nil || g.Server.Mode == "leader"):
+				other = &g
+			}
+		}
+		if !one.Serves() || one.Kind != to || other == nil {
+			return false, nil
+		}
+		if base == 0 {
+			base = newest
+		}
+		if to == migrate.Conclave && one.Mntr["zk_digest_mismatches_count"] > "0" {
+			return false, differs(fmt.Errorf("it has counted %s mismatches of its digest with its leader's", one.Mntr["zk_digest_mismatches_count"]))
+		}
+		done = &exchanged{ID: int64(id), Server: one.standing.Server, Kind: string(to), Mode: one.standing.Mode, Zxid: one.Zxid, Sessions: integer(one.Sessions)}
+		if one.zxid() < base || one.Sessions != "" && other.Sessions != "" && one.Sessions != other.Sessions {
+			return false, nil
+		}
+		if !digests {
+			return true, nil
+		}
+		quiet := newest == before
+		before = newest
+		return x.compare(ctx, done, one, other, base, quiet)
+	})
+	return done, err
+}
+
+// compare compares the digests that two servers remember of zxids above base. Where nobody
+// writes, sessions that begin and end bring the ensemble to the next such zxid.
+func (x *moving) compare(ctx context.Context, done *exchanged, one, other *glimpse, base uint64, quiet bool) (bool, error) {
+	a, err := x.digests(ctx, one.standing.Server)
+	if err != nil {
+		return false, err
+	}
+	b, err := x.digests(ctx, other.standing.Server)
+	if err != nil {
+		return false, err
+	}
+	c := migrate.Compare(a, b, base)
+	switch {
+	case c.Differs != 0:
+		return false, differs(fmt.Errorf("its digest at zxid %#x is %x, that of server %d is %x", c.Differs, a[c.Differs], other.id, b[c.Differs]))
+	case c.Equal > 0:
+		done.DigestZxid = fmt.Sprintf("%#x", c.Last)
+		return true, nil
+	case !quiet:
+		return false, nil
+	}
+	for range (migrate.DigestEvery - one.zxid()%migrate.DigestEvery + 1) / 2 {
+		if err := x.visit(ctx, other.standing.Server); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// visit opens a session and closes it: two transactions that change no znode.
+func (x *moving) visit(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, x.timeout)
+	defer cancel()
+	c, err := client.Dial(ctx, address, x.options)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+func differs(err error) error {
+	return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "keep a copy of its directory, and see \"A tree that differs\" in docs/operations.md"}
+}
+
+// readDirectory says what a start would make of the data directory, where it can be read.
+func (a *migrationPlan) readDirectory(config *zoocfg.Config) {
+	cfg := config.Server
+	cfg.FS = osfs.New()
+	report, err := server.Check(cfg)
+	switch {
+	case err != nil:
+		a.Obstacles = append(a.Obstacles, err.Error())
+	case report.Refusal != "":
+		a.Obstacles = append(a.Obstacles, cfg.DataDir+": "+report.Refusal)
+	case !report.Sound():
+		a.Obstacles = append(a.Obstacles, fmt.Sprintf("%s: %s, `conclave check` has them", cfg.DataDir, problems(len(report.Problems))))
+	default:
+		a.Remarks = append(a.Remarks, cfg.DataDir+": "+startText(report))
+	}
+}

@@ -1,0 +1,227 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/migrate"
+	"github.com/spf13/cobra"
+)
+
+// migrateRun is the flags of `conclave migrate run` and `conclave migrate back`.
+type migrateRun struct {
+	migration
+	to             migrate.Kind
+	stop, start    string
+	withoutDigests bool
+}
+
+const exchangeLong = `The servers are exchanged one at a time: observers, followers, the leader last. A
+step waits until all others are in sync, refuses to go on if without the server no
+quorum serves, stops the server, waits until its port is closed, starts the other
+kind, and waits until that one serves, has what the leader had, knows as many
+sessions as another server, and has the same digest of its tree at a later zxid.
+Where clients write too little for one, sessions are opened and closed until there is
+one. After an interruption the same command goes on where the ensemble stands.
+
+--stop and --start are commands for a shell here, in which {id}, {host} and {port}
+(for clients) stand for those of the server. --stop must return when the process has
+ended, not before: two processes must never use one directory. Without them the step
+is printed, and the command waits until it sees that somebody has done it.
+
+The exit code is 5 if a digest differs.`
+
+func newMigrateRun() *cobra.Command {
+	v := &migrateRun{to: migrate.Conclave}
+	return v.command("run", "Exchange Apache's servers for Conclave's", exchangeLong, `  conclave migrate run --server zk1:2181,zk2:2181,zk3:2181
+  conclave migrate run --stop 'ssh {host} systemctl stop zookeeper' --start 'ssh {host} systemctl start conclave'`)
+}
+
+func newMigrateBack() *cobra.Command {
+	v := &migrateRun{to: migrate.Apache}
+	return v.command("back", "Exchange Conclave's servers for Apache's", "Goes back from wherever an exchange stands. "+
+		"It is the same as `conclave migrate run` with\nthe kinds the other way round: --stop ends Conclave, --start starts Apache's server.",
+		`  conclave migrate back --stop 'ssh {host} systemctl stop conclave' --start 'ssh {host} systemctl start zookeeper'`)
+}
+
+func (v *migrateRun) command(use, short, long, example string) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: takes(0), RunE: v.run}
+	v.migration.add(c)
+	c.Flags().StringVar(&v.stop, "stop", "", "`COMMAND` that stops the server {id} on {host} and returns when its process has ended")
+	c.Flags().StringVar(&v.start, "start", "", "`COMMAND` that starts the other kind there")
+	c.Flags().DurationVar(&v.wait, "wait", 10*time.Minute, "how long a server may take to be in sync")
+	c.Flags().BoolVar(&v.withoutDigests, "without-digests", false, "compare no digests, for servers that keep none (zookeeper.digest.enabled=false)")
+	return c
+}
+
+// exchanged is one step that was done, as JSON.
+type exchanged struct {
+	ID         int64   `json:"id"`
+	Server     string  `json:"server"`
+	Kind       string  `json:"kind"`
+	Mode       string  `json:"mode"`
+	Zxid       string  `json:"zxid"`
+	Sessions   *int64  `json:"sessions,omitempty"`
+	DigestZxid string  `json:"digestZxid,omitempty"` // the last at which its digest was compared
+	Seconds    float64 `json:"seconds"`
+	Left       int     `json:"left"`
+}
+
+func (e *exchanged) text() string {
+	text := fmt.Sprintf("server %d (%s) is %s, %s at zxid %s", e.ID, e.Server, e.Kind, e.Mode, e.Zxid)
+	if e.Sessions != nil {
+		text += fmt.Sprintf(", %d sessions", *e.Sessions)
+	}
+	if e.DigestZxid != "" {
+		text += ", digests equal at " + e.DigestZxid
+	}
+	return text + fmt.Sprintf("; %.1f s, %d left", e.Seconds, e.Left)
+}
+
+func (v *migrateRun) run(c *cobra.Command, _ []string) error {
+	p, err := v.printer(c)
+	if err != nil {
+		return err
+	}
+	if (v.stop == "") != (v.start == "") {
+		return cli.Usage("give both, or neither and do the steps by hand", "--stop and --start belong together")
+	}
+	ctx, stop := untilInterrupted(c.Context())
+	defer stop()
+	x, err := v.open(ctx, c)
+	if err != nil {
+		return err
+	}
+	for {
+		step, err := migrate.Next(x.servers(ctx), x.config.Quorum(), v.to)
+		var refusal *migrate.Refusal
+		if errors.As(err, &refusal) {
+			return cli.Failed(err, refusal.Hint)
+		}
+		if step == nil || err != nil {
+			return err
+		}
+		done, err := v.step(ctx, c, x, step)
+		if err != nil {
+			return v.failed(step, err)
+		}
+		if err := p.Line(done, done.text()); err != nil {
+			return err
+		}
+	}
+}
+
+// failed says how to go on, or back.
+func (v *migrateRun) failed(step *migrate.Step, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	failed := &cli.Error{Err: fmt.Errorf("server %d: %w", step.Server.ID, err), Exit: cli.ExitFailed}
+	var own *cli.Error
+	if errors.As(err, &own) {
+		failed.Exit, failed.Hint = own.Exit, own.Hint+"; "
+	}
+	way := "`conclave migrate back` brings all servers back to Apache's"
+	if v.to == migrate.Apache {
+		way = "`conclave migrate run` brings all servers to Conclave"
+	}
+	failed.Hint += "the others serve; the same command tries it again, " + way
+	return failed
+}
+
+// step exchanges one server.
+func (v *migrateRun) step(ctx context.Context, c *cobra.Command, x *moving, step *migrate.Step) (*exchanged, error) {
+	began, id := time.Now(), step.Server.ID
+	address := x.addresses[id]
+	say := func(format string, args ...any) {
+		fmt.Fprintf(c.ErrOrStderr(), "conclave: server %d (%s): %s\n", id, address, fmt.Sprintf(format, args...))
+	}
+	if err := x.awaitInSync(ctx, id, v.wait, !v.withoutDigests); err != nil {
+		return nil, err
+	}
+	if again, err := migrate.Next(x.servers(ctx), x.config.Quorum(), v.to); err != nil || again == nil || again.Server.ID != id {
+		return nil, cli.Failed(errors.New("the ensemble has changed while its servers came in sync"), "look at it with conclave status")
+	}
+	if err := v.halt(ctx, c, x, step, say); err != nil {
+		return nil, err
+	}
+	if v.start == "" {
+		say("start %s on its zoo.cfg and directory; waiting until it serves", v.to)
+	} else if err := v.shell(ctx, c, v.start, step, address); err != nil {
+		return nil, err
+	}
+	done, err := x.verify(ctx, id, v.to, v.limit(), !v.withoutDigests)
+	if err != nil {
+		return nil, err
+	}
+	done.Seconds, done.Left = time.Since(began).Seconds(), step.Left
+	return done, nil
+}
+
+// limit bounds the wait for a server that was started; a person may take any time.
+func (v *migrateRun) limit() time.Duration {
+	if v.start == "" {
+		return 1 << 62
+	}
+	return v.wait
+}
+
+// halt has a server stopped, and waits until nobody listens on its port.
+func (v *migrateRun) halt(ctx context.Context, c *cobra.Command, x *moving, step *migrate.Step, say func(string, ...any)) error {
+	address := x.addresses[step.Server.ID]
+	switch {
+	case !x.listens(ctx, address) && v.stop == "":
+		return nil
+	case v.stop == "":
+		say("stop this %s (%s), and be sure that its process has ended", step.Server.Mode, step.Server.Kind)
+	default:
+		if err := v.shell(ctx, c, v.stop, step, address); err != nil {
+			return err
+		}
+	}
+	return poll(ctx, v.limitOfStop(), "its port for clients is still open", func() (bool, error) { return !x.listens(ctx, address), nil })
+}
+
+func (v *migrateRun) limitOfStop() time.Duration {
+	if v.stop == "" {
+		return 1 << 62
+	}
+	return v.wait
+}
+
+// shell runs one of the operator's commands for a server.
+func (v *migrateRun) shell(ctx context.Context, c *cobra.Command, template string, step *migrate.Step, address string) error {
+	host, port, err := hostPort(address)
+	if err != nil {
+		return err
+	}
+	line := strings.NewReplacer("{id}", strconv.FormatInt(int64(step.Server.ID), 10), "{host}", host, "{port}", port).Replace(template)
+	command := exec.CommandContext(ctx, "sh", "-c", line)
+	command.Stdout, command.Stderr = c.ErrOrStderr(), c.ErrOrStderr()
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("run %q: %w", line, err)
+	}
+	return nil
+}
+
+// poll asks until it is so; otherwise says what is still wrong at the end of the limit.
+func poll(ctx context.Context, limit time.Duration, otherwise string, condition func() (bool, error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %v: %s", limit, otherwise))
+	defer cancel()
+	for {
+		if is, err := condition(); is || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(lookEvery):
+		}
+	}
+}

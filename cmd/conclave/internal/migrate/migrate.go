@@ -1,0 +1,141 @@
+// Package migrate decides how an ensemble goes from Apache ZooKeeper's servers to
+// Conclave's, and back, while it serves.
+//
+// In go what was seen of the servers of an ensemble, the digests that they remember,
+// and the scripts from which Apache's servers have their flags; out come the next
+// server to exchange, whether two servers have the same tree, and settings. It opens
+// no socket, reads no file and starts nothing. What always holds:
+//
+//	migrate-G1  A step takes one server away, and those that serve without it are a
+//	            quorum.
+//	migrate-G2  Next looks at nothing but the servers: who asks again after any
+//	            interruption is told where to go on, and the way back is the same
+//	            question with the other kind.
+//	migrate-G3  Observers go first, then followers, the leader last: one election is
+//	            the least that an exchange costs.
+//
+// It does not know how servers are stopped and started.
+package migrate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+)
+
+// Kind is whose program a server is.
+type Kind string
+
+// The kinds; "" is that of a server that does not tell its version.
+const (
+	Apache   Kind = "apache"
+	Conclave Kind = "conclave"
+)
+
+// KindOf tells the kind by the version that a server names in its answer to srvr.
+func KindOf(version string) Kind {
+	switch {
+	case version == "":
+		return ""
+	case strings.Contains(version, "-conclave-"):
+		return Conclave
+	}
+	return Apache
+}
+
+// Server is what was seen of one server.
+type Server struct {
+	ID   quorum.ID
+	Kind Kind
+	Mode string // leader, follower, observer; "" if it serves nobody
+}
+
+// Serves reports whether clients get answers.
+func (s *Server) Serves() bool {
+	return s.Mode == "leader" || s.Mode == "follower" || s.Mode == "observer"
+}
+
+// Step is the exchange of one server.
+type Step struct {
+	Server Server
+	Left   int // steps after this one
+}
+
+// Refusal is why no step may be taken now.
+type Refusal struct{ Why, Hint string }
+
+func (r *Refusal) Error() string { return r.Why }
+
+// Next returns the step that comes next on the way to servers of one kind, nil if all
+// are. set is the quorum of the ensemble. The error is a *Refusal.
+func Next(servers []Server, set quorum.Set, to Kind) (*Step, error) {
+	var todo []Server
+	var serving quorum.IDs
+	led := false
+	for _, s := range servers {
+		if s.Mode == "standalone" {
+			return nil, &Refusal{"the server is standalone: nobody serves while it is exchanged",
+				"stop it, and start the other kind on the same zoo.cfg and directory"}
+		}
+		led = led || s.Mode == "leader"
+		if s.Serves() {
+			serving.Add(s.ID)
+		}
+		if !s.Serves() || s.Kind != to {
+			todo = append(todo, s)
+		}
+	}
+	if len(todo) == 0 {
+		return nil, nil
+	}
+	if !led {
+		return nil, &Refusal{"no server leads", "the ensemble must serve before a server is exchanged: `conclave status` shows how its servers are"}
+	}
+	slices.SortFunc(todo, func(a, b Server) int {
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.ID, b.ID))
+	})
+	first := todo[0]
+	var others quorum.IDs
+	for _, s := range servers {
+		if s.ID != first.ID && serving.Has(s.ID) {
+			others.Add(s.ID)
+		}
+	}
+	if !set.Enough(others) {
+		return nil, &Refusal{fmt.Sprintf("without server %d those that serve are no quorum", first.ID),
+			"start the servers that are down, and wait until they follow, before another one is stopped"}
+	}
+	return &Step{Server: first, Left: len(todo) - 1}, nil
+}
+
+// rank orders the servers that are to be exchanged: one that is down costs nothing.
+func rank(s *Server) int {
+	return slices.Index([]string{"", "observer", "follower", "leader"}, s.Mode)
+}
+
+// Plan returns all steps from here, in order, if each goes well. The error is a *Refusal.
+func Plan(servers []Server, set quorum.Set, to Kind) ([]Step, error) {
+	servers = slices.Clone(servers)
+	var steps []Step
+	for {
+		step, err := Next(servers, set, to)
+		if step == nil || err != nil {
+			return steps, err
+		}
+		steps = append(steps, *step)
+		for i := range servers {
+			if s := &servers[i]; s.ID == step.Server.ID {
+				if s.Kind = to; s.Mode != "observer" {
+					s.Mode = "follower"
+				}
+			}
+		}
+		if step.Server.Mode == "leader" { // another one has been elected
+			i := slices.IndexFunc(servers, func(s Server) bool { return s.Mode == "follower" })
+			servers[i].Mode = "leader"
+		}
+	}
+}

@@ -1,0 +1,194 @@
+//go:build linux && interop
+
+package ensemble
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/test/servers"
+	"github.com/conclave-project/conclave/test/workload"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// largeBuffer is what the flags of Java allow: more than a server takes without them.
+const largeBuffer = 4 << 20
+
+// An ensemble of Apache's servers, whose TTL znodes and large znodes need flags of Java,
+// is exchanged by `conclave migrate` under load, stopped in the middle, brought back from
+// there, exchanged wholly and brought back: no session and no acknowledged write is lost.
+func TestMigrateCommand(t *testing.T) {
+	t.Run("in clear text", func(t *testing.T) { migrates(t, nil) })
+	t.Run("TLS between the servers", func(t *testing.T) { migrates(t, secured(t, "sslQuorum=true")) })
+}
+
+func migrates(t *testing.T, lines []string) {
+	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "J9 J9 J9"), Config: lines,
+		Properties: map[string]string{"jute.maxbuffer": strconv.Itoa(largeBuffer), "zookeeper.extendedTypesEnabled": "true"}})
+	must(t, s.e.Start(t.Context()))
+	large := largeAndBrief(t, s.e.Addrs())
+	s.work(workload.Options{Writers: 3, Readers: 1, Pause: 2 * time.Millisecond, StaleAllowed: true})
+	s.await(200)
+	m := newMigrator(t, s)
+
+	dir := s.e.Members[0].Dir
+	must(t, os.WriteFile(filepath.Join(dir, "java.env"), fmt.Appendf(nil,
+		"export SERVER_JVMFLAGS=\"-Xmx1g -Djute.maxbuffer=%d -Dzookeeper.extendedTypesEnabled=true\"\n", largeBuffer), 0o644))
+	plan := m.run("plan", "--config", filepath.Join(dir, "zoo.cfg"))
+	for _, want := range []string{"in this order", "-D jute.maxbuffer=" + strconv.Itoa(largeBuffer), "-D zookeeper.extendedTypesEnabled=true"} {
+		if !strings.Contains(plan, want) {
+			t.Errorf("the plan lacks %q:\n%s", want, plan)
+		}
+	}
+	m.failAt = 2
+	m.fails("run")
+	s.await(100)
+	m.failAt = 0
+	m.run("back")
+	m.all(servers.Apache(servers.Apache39))
+	m.run("run")
+	m.all(servers.Conclave())
+	large(t)
+	if out := m.run("run"); out != "" {
+		t.Errorf("there was nothing to do: %s", out)
+	}
+	m.run("back")
+	m.all(servers.Apache(servers.Apache39))
+	large(t)
+	s.check()
+	if n := s.lost(); n != 0 {
+		t.Errorf("%d sessions were lost", n)
+	}
+}
+
+// largeAndBrief makes a large znode and one with a TTL, and returns what looks that they
+// are there.
+func largeAndBrief(t *testing.T, addrs string) func(t *testing.T) {
+	t.Helper()
+	options := client.Options{ReplyBytesMax: 2 * largeBuffer, RequestBytesMax: 2 * largeBuffer}
+	c, err := client.Dial(t.Context(), addrs, options)
+	must(t, err)
+	defer c.Close()
+	data := bytes.Repeat([]byte("large"), 500_000)
+	_, _, err = c.Create(t.Context(), "/large", data, client.CreateOptions{})
+	must(t, err)
+	_, _, err = c.Create(t.Context(), "/brief", nil, client.CreateOptions{Mode: zk.PersistentTTL, TTL: time.Hour})
+	must(t, err)
+	return func(t *testing.T) {
+		t.Helper()
+		c, err := client.Dial(t.Context(), addrs, options)
+		must(t, err)
+		defer c.Close()
+		got, _, err := c.Get(t.Context(), "/large")
+		if err != nil || !bytes.Equal(got, data) {
+			t.Errorf("/large has %d bytes, %v", len(got), err)
+		}
+		if _, is, err := c.Exists(t.Context(), "/brief"); err != nil || !is {
+			t.Errorf("/brief: %v, %v", is, err)
+		}
+	}
+}
+
+// A migrator is the command, and the operator's own commands that it calls: they ask this
+// process, which stops and starts the servers.
+type migrator struct {
+	s      *scene
+	url    string
+	to     servers.Kind
+	failAt int // how many starts from here the next one fails; 0 for never
+}
+
+func newMigrator(t *testing.T, s *scene) *migrator {
+	m := &migrator{s: s}
+	server := httptest.NewServer(http.HandlerFunc(m.serve))
+	t.Cleanup(server.Close)
+	m.url = server.URL
+	return m
+}
+
+func (m *migrator) serve(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(r.URL.Path, "/")
+	id, err := strconv.Atoi(parts[len(parts)-1])
+	if err == nil {
+		err = m.act(parts[1], m.s.e.Member(id))
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+func (m *migrator) act(what string, member *servers.Member) error {
+	if what == "stop" {
+		return member.Stop()
+	}
+	if m.failAt > 0 {
+		if m.failAt--; m.failAt == 0 {
+			return fmt.Errorf("server %d does not start, as the test wants it", member.ID)
+		}
+	}
+	member.Kind = m.to
+	// The process outlives the request, so its context is the test's.
+	return member.Launch(context.WithoutCancel(m.s.t.Context()))
+}
+
+// command calls conclave migrate.
+func (m *migrator) command(args ...string) (stdout, stderr string, err error) {
+	m.s.t.Helper()
+	binary, err := servers.Binary(m.s.t.Context())
+	must(m.s.t, err)
+	if m.to = servers.Conclave(); args[0] == "back" {
+		m.to = servers.Apache(servers.Apache39)
+	}
+	args = append([]string{"migrate"}, append(args, "--server", m.s.e.Addrs())...)
+	if args[1] != "plan" {
+		args = append(args, "--stop", "curl -fsS "+m.url+"/stop/{id}", "--start", "curl -fsS "+m.url+"/start/{id}", "--wait", patience.String())
+	}
+	ctx, cancel := context.WithTimeout(m.s.t.Context(), 5*patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, binary, args...)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	c.Env = append(os.Environ(), "JVMFLAGS=")
+	err = c.Run()
+	m.s.t.Logf("conclave %s %s: %v\n%s%s", args[0], args[1], err, out.String(), errs.String())
+	return out.String(), errs.String(), err
+}
+
+func (m *migrator) run(args ...string) string {
+	m.s.t.Helper()
+	out, _, err := m.command(args...)
+	must(m.s.t, err)
+	return out
+}
+
+func (m *migrator) fails(args ...string) {
+	m.s.t.Helper()
+	_, errs, err := m.command(args...)
+	if err == nil || !strings.Contains(errs, "conclave migrate back") {
+		m.s.t.Fatalf("it should fail, and say how to go back: %v", err)
+	}
+}
+
+// all holds that every server is of that kind.
+func (m *migrator) all(k servers.Kind) {
+	m.s.t.Helper()
+	for _, member := range m.s.e.Members {
+		if member.Kind != k {
+			m.s.t.Errorf("server %d is %s, not %s", member.ID, member.Kind.Name(), k.Name())
+		}
+		if m.s.leader() != member && k != servers.Conclave() {
+			m.s.awaitServing(member)
+		}
+	}
+}
