@@ -5,14 +5,19 @@ package ensemble
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,6 +112,8 @@ type migrator struct {
 	url    string
 	to     servers.Kind
 	failAt int // how many starts from here the next one fails; 0 for never
+
+	onError func(text string) // is called with what the command says, if it is set
 }
 
 func newMigrator(t *testing.T, s *scene) *migrator {
@@ -151,18 +158,19 @@ func (m *migrator) command(args ...string) (stdout, stderr string, err error) {
 		m.to = servers.Apache(servers.Apache39)
 	}
 	args = append([]string{"migrate"}, append(args, "--server", m.s.e.Addrs())...)
-	if args[1] != "plan" {
+	if args[1] == "run" || args[1] == "back" {
 		args = append(args, "--stop", "curl -fsS "+m.url+"/stop/{id}", "--start", "curl -fsS "+m.url+"/start/{id}", "--wait", patience.String())
 	}
 	ctx, cancel := context.WithTimeout(m.s.t.Context(), 5*patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, binary, args...)
-	var out, errs bytes.Buffer
+	var out bytes.Buffer
+	errs := lineWriter{call: m.onError}
 	c.Stdout, c.Stderr = &out, &errs
 	c.Env = append(os.Environ(), "JVMFLAGS=")
 	err = c.Run()
-	m.s.t.Logf("conclave %s %s: %v\n%s%s", args[0], args[1], err, out.String(), errs.String())
-	return out.String(), errs.String(), err
+	m.s.t.Logf("conclave %s %s: %v\n%s%s", args[0], args[1], err, out.String(), errs.text.String())
+	return out.String(), errs.text.String(), err
 }
 
 func (m *migrator) run(args ...string) string {
@@ -191,4 +199,112 @@ func (m *migrator) all(k servers.Kind) {
 			m.s.awaitServing(member)
 		}
 	}
+}
+
+// A Conclave server that Apache's do not know observes them: it finds no difference under
+// load, and one when a byte of a transaction is another on its way to it.
+func TestMigrateShadow(t *testing.T) {
+	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "J9 J9 J9")})
+	must(t, s.e.Start(t.Context()))
+	s.work(workload.Options{Writers: 3, Pause: 2 * time.Millisecond, StaleAllowed: true})
+	s.await(200)
+	m := newMigrator(t, s)
+	config := filepath.Join(s.e.Members[0].Dir, "zoo.cfg")
+	if out := m.run("shadow", "--config", config, "--for", "5s"); !strings.HasPrefix(out, "no difference: ") {
+		t.Errorf("a good rehearsal says %q", out)
+	}
+	text, err := os.ReadFile(config)
+	must(t, err)
+	var armed atomic.Bool
+	lines := quorumPort.ReplaceAllStringFunc(string(text), func(line string) string {
+		parts := quorumPort.FindStringSubmatch(line)
+		return parts[1] + tampering(t, "127.0.0.1:"+parts[2], &armed)
+	})
+	bad := filepath.Join(t.TempDir(), "zoo.cfg")
+	must(t, os.WriteFile(bad, []byte(lines), 0o644))
+	c, err := client.Dial(t.Context(), s.e.Addrs(), client.Options{})
+	must(t, err)
+	defer c.Close()
+	_, _, err = c.Create(t.Context(), "/odd", nil, client.CreateOptions{})
+	must(t, err)
+	m.onError = func(line string) {
+		if !strings.Contains(line, "observes from zxid") || armed.Swap(true) {
+			return
+		}
+		for range 50 { // one may lie across two reads of the proxy
+			if _, err := c.Set(t.Context(), "/odd", []byte(straight), -1); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	_, errs, err := m.command("shadow", "--config", bad, "--for", "30s")
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 5 || !strings.Contains(errs, "digest") {
+		t.Errorf("a bad rehearsal ends with %v, and says %q", err, errs)
+	}
+	s.check()
+	if n := s.lost(); n != 0 {
+		t.Errorf("%d sessions were lost", n)
+	}
+}
+
+// quorumPort is the first port of a server's line.
+var quorumPort = regexp.MustCompile(`(server\.\d+=127\.0\.0\.1:)(\d+)`)
+
+// What is written to /odd, and what the observer is sent in its place.
+const straight, bent = "as it was written", "as it was wrotten"
+
+// tampering is the port of a proxy that, once it is armed, changes a letter of what
+// is written to /odd on its way from the server to an observer.
+func tampering(t *testing.T, server string, armed *atomic.Bool) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", server)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			go func() {
+				_, _ = io.Copy(far, near)
+				_ = far.Close()
+			}()
+			go func() {
+				defer near.Close()
+				buf := make([]byte, 64<<10)
+				for {
+					n, err := far.Read(buf)
+					if armed.Load() {
+						copy(buf, bytes.ReplaceAll(buf[:n], []byte(straight), []byte(bent)))
+					}
+					if _, failed := near.Write(buf[:n]); failed != nil || err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	must(t, err)
+	return port
+}
+
+// lineWriter keeps what is written, and calls back for it.
+type lineWriter struct {
+	text strings.Builder
+	call func(text string) // nil: nobody
+}
+
+func (w *lineWriter) Write(text []byte) (int, error) {
+	if w.call != nil {
+		w.call(string(text))
+	}
+	return w.text.Write(text)
 }

@@ -22,13 +22,13 @@ func newMigrate() *cobra.Command {
 		Use:   "migrate",
 		Short: "Exchange Apache ZooKeeper's servers for Conclave's, and back, while they serve",
 		Long: `Leads through the exchange of the servers of an ensemble, one at a time: plan says
-what is to be done and what stands in the way, run does it, back undoes it from
+what is to be done and what stands in the way, shadow rehearses it, run does it, back undoes it from
 wherever it stands.`,
 		Example: `  conclave migrate plan --server zk1:2181 --config /etc/zookeeper/zoo.cfg`,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newMigratePlan(), newMigrateRun(), newMigrateBack())
+	c.AddCommand(newMigratePlan(), newMigrateShadow(), newMigrateRun(), newMigrateBack())
 	return c
 }
 
@@ -143,8 +143,8 @@ func hintOf(err error) string {
 	return ""
 }
 
-// readConfig reads a zoo.cfg with the scripts beside it, and the directory that it names.
-func (a *migrationPlan) readConfig(file string) {
+// readScripts returns the settings of the scripts beside a zoo.cfg.
+func (a *migrationPlan) readScripts(file string) []zoocfg.Entry {
 	variables := map[string]string{}
 	for _, name := range []string{"zookeeper-env.sh", "java.env"} { // in the order of Apache's zkEnv.sh
 		path := filepath.Join(filepath.Dir(file), name)
@@ -164,7 +164,12 @@ func (a *migrationPlan) readConfig(file string) {
 			variables[variable] = value
 		}
 	}
-	flags := zoocfg.Environment(func(name string) string { return variables[name] })
+	return zoocfg.Environment(func(name string) string { return variables[name] })
+}
+
+// readConfig reads a zoo.cfg with the scripts beside it, and the directory that it names.
+func (a *migrationPlan) readConfig(file string) {
+	flags := a.readScripts(file)
 	a.Start = "conclave serve --config " + file
 	for _, e := range flags {
 		if e.Value != "" {

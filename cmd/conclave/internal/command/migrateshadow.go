@@ -1,0 +1,285 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/migrate"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/spf13/cobra"
+)
+
+// migrateShadow is the flags of `conclave migrate shadow`.
+type migrateShadow struct {
+	migration
+	config string
+	id     int64
+	time   time.Duration
+}
+
+func newMigrateShadow() *cobra.Command {
+	v := &migrateShadow{}
+	c := &cobra.Command{
+		Use:   "shadow",
+		Short: "Rehearse: a Conclave server observes the ensemble, and its tree is compared",
+		Long: `Starts a Conclave server that joins the ensemble as an observer, with an empty
+directory of its own that is removed at the end. It takes every transaction, compares
+the digest that comes with each, and once a second its digests are compared with those
+of all other servers. It has no vote, serves no clients but on a port of this host that
+is found free, and leaves when the time is over or it is interrupted.
+
+The ensemble need not know it: Apache's leader takes an observer that is not in its
+configuration. --config is the zoo.cfg of a server, with the files that it names and
+the java.env beside it. It must have the lines server.N: with dynamicConfigFile, add
+the observer by conclave reconfig and start it as a server instead.
+
+The exit code is 5 if a digest differs.`,
+		Example: `  conclave migrate shadow --server zk1:2181,zk2:2181,zk3:2181 --config zoo.cfg --for 1h`,
+		Args:    takes(0),
+		RunE:    v.run,
+	}
+	v.migration.add(c)
+	c.Flags().StringVarP(&v.config, "config", "c", "", "zoo.cfg of a server of the ensemble")
+	c.Flags().Int64Var(&v.id, "id", 254, "server id of the observer: above those of all servers")
+	c.Flags().DurationVar(&v.time, "for", 10*time.Minute, "how long to observe, from when it serves; 0 is until interrupted")
+	c.Flags().DurationVar(&v.wait, "wait", 10*time.Minute, "how long it may take to be in sync")
+	return c
+}
+
+// shadowed is the answer of `conclave migrate shadow` as JSON.
+type shadowed struct {
+	Digests  int     `json:"digests"` // how many were compared with those of other servers
+	FromZxid string  `json:"fromZxid"`
+	ToZxid   string  `json:"toZxid"`
+	Seconds  float64 `json:"seconds"`
+}
+
+func (v *migrateShadow) run(c *cobra.Command, _ []string) error {
+	p, err := v.printer(c)
+	if err != nil {
+		return err
+	}
+	if v.config == "" {
+		return cli.Usage("--config names the zoo.cfg of a server of the ensemble", "which ensemble?")
+	}
+	ctx, stop := untilInterrupted(c.Context())
+	defer stop()
+	x, err := v.open(ctx, c)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "conclave-shadow-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	address, err := v.configure(dir, x)
+	if err != nil {
+		return err
+	}
+	child, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	ended, err := startShadow(child, c, dir)
+	if err != nil {
+		return err
+	}
+	answer, err := v.observe(ctx, c, x, address, ended)
+	cancel()
+	<-ended
+	if err != nil {
+		return err
+	}
+	return p.Line(answer, fmt.Sprintf("no difference: %d digests of other servers, and that of each transaction, from zxid %s to %s; %.0f s",
+		answer.Digests, answer.FromZxid, answer.ToZxid, answer.Seconds))
+}
+
+// notShadowed are the settings that are the observer's own, by how their keys begin.
+var notShadowed = []string{"dataDir", "dataLogDir", "clientPort", "secureClientPort", "peerType", "admin.", "metricsProvider.",
+	"4lw.commands.whitelist", "zookeeper.4lw.commands.whitelist", "zookeeper.admin.", "audit.enable", "zookeeper.audit.enable", "-"}
+
+// configure writes the zoo.cfg and the myid of the observer, and returns where it serves.
+func (v *migrateShadow) configure(dir string, x *moving) (string, error) {
+	for _, m := range x.config.Members {
+		if m.ID >= quorum.ID(v.id) {
+			return "", cli.Usage("--id names a number above those of all servers, 254 at most", "the ensemble has a server %d", m.ID)
+		}
+	}
+	plan := &migrationPlan{}
+	entries, err := (&serve{config: v.config}).file()
+	if err != nil {
+		return "", err
+	}
+	entries = append(plan.readScripts(v.config), entries...)
+	if len(plan.Obstacles) > 0 {
+		return "", cli.Usage("write out what the script sets", "%s", strings.Join(plan.Obstacles, "; "))
+	}
+	var ports [3]string
+	for i := range ports {
+		free, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		defer free.Close()
+		ports[i] = strconv.Itoa(free.Addr().(*net.TCPAddr).Port)
+	}
+	text, err := v.shadowConfig(entries)
+	if err != nil {
+		return "", err
+	}
+	text += fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\npeerType=observer\n4lw.commands.whitelist=*\nserver.%d=127.0.0.1:%s:%s:observer\n",
+		strings.ReplaceAll(dir, `\`, `\\`), ports[0], v.id, ports[1], ports[2])
+	if err := os.WriteFile(filepath.Join(dir, "myid"), fmt.Appendln(nil, v.id), 0o600); err != nil {
+		return "", err
+	}
+	return net.JoinHostPort("127.0.0.1", ports[0]), os.WriteFile(filepath.Join(dir, "zoo.cfg"), []byte(text), 0o600)
+}
+
+// shadowConfig is what of a server's settings holds for the observer, too.
+func (v *migrateShadow) shadowConfig(entries []zoocfg.Entry) (string, error) {
+	var b strings.Builder
+	for _, e := range entries {
+		if e.Key == "dynamicConfigFile" || e.Key == "reconfigEnabled" && e.Value == "true" {
+			return "", cli.Usage("conclave reconfig --add 'server.N=host:port:port:observer;port', and start that server",
+				"%s: an ensemble that may change its configuration must know its observers", e.Key)
+		}
+		own := false
+		for _, key := range notShadowed {
+			own = own || strings.HasPrefix(e.Key, key)
+		}
+		if !own {
+			fmt.Fprintf(&b, "%s=%s\n", e.Key, strings.ReplaceAll(e.Value, `\`, `\\`))
+		}
+	}
+	return b.String(), nil
+}
+
+// startShadow starts the observer, which ends in order with the context. What it warns of
+// goes to the standard error.
+func startShadow(ctx context.Context, c *cobra.Command, dir string) (ended <-chan struct{}, err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	command := exec.CommandContext(ctx, program, "serve", "--config", filepath.Join(dir, "zoo.cfg"), "--log-level", "warn")
+	command.Env = append(os.Environ(), "SERVER_JVMFLAGS=", "JVMFLAGS=")
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = dialMax * 10
+	output, err := command.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for lines := bufio.NewScanner(output); lines.Scan(); {
+			fmt.Fprintf(c.ErrOrStderr(), "observer: %s\n", lines.Text())
+		}
+		_ = command.Wait() // it was told to end, or has said why
+	}()
+	return done, nil
+}
+
+// observe waits until the observer is in sync, and compares until the time is over.
+func (v *migrateShadow) observe(ctx context.Context, c *cobra.Command, x *moving, address string, ended <-chan struct{}) (*shadowed, error) {
+	id := quorum.ID(v.id)
+	x.addresses[id] = address
+	seen := func() (glimpse, error) {
+		select {
+		case <-ended:
+			return glimpse{}, cli.Failed(errors.New("the observer has ended"), "its lines above say why")
+		default:
+		}
+		return x.own(ctx, id), ctx.Err()
+	}
+	var first glimpse
+	if err := poll(ctx, v.wait, "the observer does not serve", func() (is bool, err error) {
+		first, err = seen()
+		return first.standing.Mode == "observer", err
+	}); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "conclave: observes from zxid %s\n", first.Zxid)
+	var base uint64
+	for _, g := range x.look(ctx) {
+		base = max(base, g.zxid())
+	}
+	began, last := time.Now(), first
+	compared := map[string]bool{}
+	for v.time == 0 || time.Since(began) < v.time {
+		g, err := seen()
+		if ctx.Err() != nil {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if n := g.Mntr["zk_digest_mismatches_count"]; n > "0" {
+			return nil, differs(fmt.Errorf("the observer has counted %s transactions after which its digest is not its leader's, near zxid %s", n, g.Zxid))
+		}
+		if g.Serves() {
+			last = g
+			if err := x.compareAll(ctx, address, base, compared); err != nil && ctx.Err() == nil {
+				return nil, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+	if len(compared) == 0 {
+		return nil, cli.Failed(errors.New("no digest was compared"), "there were fewer than 128 transactions: observe for longer, with --for")
+	}
+	return &shadowed{Digests: len(compared), FromZxid: first.Zxid, ToZxid: last.Zxid, Seconds: time.Since(began).Seconds()}, nil
+}
+
+// own looks at the observer, which speaks without TLS on this host.
+func (x *moving) own(ctx context.Context, id quorum.ID) glimpse {
+	local := *x
+	local.asker = asker{}
+	return local.glance(ctx, id)
+}
+
+// compareAll compares the digests of the observer with those of all servers that serve, and
+// notes each pair in compared.
+func (x *moving) compareAll(ctx context.Context, address string, base uint64, compared map[string]bool) error {
+	local := *x
+	local.asker = asker{}
+	ours, err := local.digests(ctx, address)
+	if err != nil {
+		return err
+	}
+	for _, g := range x.look(ctx) {
+		if !g.Serves() {
+			continue
+		}
+		theirs, err := x.digests(ctx, g.standing.Server)
+		if err != nil {
+			return err
+		}
+		if c := migrate.Compare(ours, theirs, base); c.Differs != 0 {
+			return differs(fmt.Errorf("the observer's digest at zxid %#x is %x, that of server %d is %x", c.Differs, ours[c.Differs], g.id, theirs[c.Differs]))
+		}
+		for zxid := range ours {
+			if _, both := theirs[zxid]; both && zxid > base {
+				compared[fmt.Sprintf("%d %x", g.id, zxid)] = true
+			}
+		}
+	}
+	return nil
+}
