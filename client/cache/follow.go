@@ -93,7 +93,9 @@ func (k *Cache) keepEvents() {
 		select {
 		case event, ok := <-k.watch.Events():
 			if !ok {
-				k.fail(k.watch.Err())
+				if err := k.watch.Err(); !errors.Is(err, client.ErrWatchClosed) { // only follow closes it: the copy has ended
+					k.fail(err)
+				}
 				return
 			}
 			k.onEvent(event)
