@@ -60,6 +60,7 @@ var layout = map[string]place{
 	"internal/txnlog":                       {1, storage},
 	"internal/vfs/osfs":                     {1, shell},
 	"internal/lobby":                        {1, shell},
+	"internal/ports":                        {0, shell},
 	"internal/audit":                        {2, shell},
 	"internal/watch":                        {2, machine},
 	"internal/peerwire":                     {2, machine},

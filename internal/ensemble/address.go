@@ -37,9 +37,9 @@ func (a Address) Same(b Address) bool {
 	return errA == nil && errB == nil && x.Unmap() == y.Unmap()
 }
 
-// local reports whether a means something else on every machine: what two servers
+// Local reports whether a means something else on every machine: what two servers
 // may both have.
-func (a Address) local() bool {
+func (a Address) Local() bool {
 	if strings.EqualFold(a.Host, "localhost") {
 		return true
 	}

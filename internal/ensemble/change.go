@@ -174,7 +174,7 @@ func (a addresses) meet(m *Member) bool {
 func (m *Member) distinct() map[Address]bool {
 	all := make(map[Address]bool)
 	for _, address := range m.all() {
-		if !address.local() {
+		if !address.Local() {
 			all[address] = true
 		}
 	}

@@ -69,7 +69,6 @@ type Links struct {
 	mu struct {
 		sync.Mutex
 		closed  bool
-		port    *port
 		last    zab.LinkID // given last
 		links   map[zab.LinkID]*link
 		running map[*link]struct{} // links too, and what is none yet or not any more
@@ -102,40 +101,8 @@ func NewLinks(o LinksOptions) *Links {
 	l.dialer = dialer{o.Dial, &l.tasks}
 	l.mu.links = make(map[zab.LinkID]*link)
 	l.mu.running = make(map[*link]struct{})
-	l.Listen(o.Listener)
+	l.tasks.Go(func() { accept(l.done, o.Listener, o.Logger, l.welcome) })
 	return l
-}
-
-// port is where learners are taken, until it ends.
-type port struct {
-	listener net.Listener
-	end      context.CancelFunc
-}
-
-func (p *port) close() {
-	p.end()
-	p.listener.Close()
-}
-
-// Listen takes learners at another port from now on, and closes the one before. Links
-// stay. After Cut it only closes what it is given.
-func (l *Links) Listen(listener net.Listener) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.closed {
-		listener.Close()
-		return
-	}
-	if l.mu.port != nil {
-		l.mu.port.close()
-	}
-	open, end := context.WithCancel(l.done)
-	l.mu.port = &port{listener, end}
-	l.tasks.Add(1)
-	go func() {
-		defer l.tasks.Done()
-		accept(open, listener, l.o.Logger, l.welcome)
-	}()
 }
 
 // Send puts a message after what was sent on the link before; Flush makes it
@@ -257,9 +224,9 @@ func (l *Links) Cut() {
 	for k := range l.mu.running {
 		k.cut()
 	}
-	l.mu.port.close()
 	l.mu.Unlock()
 	l.end()
+	l.o.Listener.Close()
 	l.lobby.Close()
 }
 

@@ -404,33 +404,6 @@ func TestLearnerThatLacksMuchIsSentItAmongManyThatDoNotRead(t *testing.T) {
 	}
 }
 
-// A server that is moved listens elsewhere, and leads those who are there on.
-func TestListenMovesThePortAndKeepsTheLinks(t *testing.T) {
-	leavesNothing(t)
-	s, learner := startServer(t, nil), startServer(t, nil)
-	_, first := join(learner, s)
-	before, elsewhere := s.address, listen(t, "127.0.0.1:0")
-	s.Listen(elsewhere)
-	if socket, err := net.Dial("tcp", before.String()); err == nil {
-		socket.Close()
-		t.Error("it listens where it did")
-	}
-	s.address = addressOf(elsewhere)
-	_, second := join(startServer(t, nil), s)
-	if second == first {
-		t.Errorf("two links have the number %d", first)
-	}
-	s.Send(first, proposal(1, "to the first"))
-	s.Flush()
-	learner.receives(zab.KindProposal, 1)
-	s.Cut()
-	late := listen(t, "127.0.0.1:0")
-	s.Listen(late)
-	if _, err := late.Accept(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("it listens after its end: %v", err)
-	}
-}
-
 // A server that sends a lot in parts waits for a peer that is slow, and for none that is gone.
 func TestAwaitSentEndsWhenAllHasLeftOrTheLinkIsGone(t *testing.T) {
 	leavesNothing(t)

@@ -45,13 +45,12 @@ type VotesOptions struct {
 //
 // All methods may be called by any goroutine.
 type Votes struct {
-	o       VotesOptions
-	initial []byte // what this server says first on a connection
-	dialer  dialer
-	lobby   lobby.Lobby
-	tasks   sync.WaitGroup
-	done    context.Context
-	end     context.CancelFunc
+	o      VotesOptions
+	dialer dialer
+	lobby  lobby.Lobby
+	tasks  sync.WaitGroup
+	done   context.Context
+	end    context.CancelFunc
 
 	accepted int64 // connections so far; of the goroutine that accepts
 	refused  refused
@@ -59,6 +58,7 @@ type Votes struct {
 	mu struct {
 		sync.Mutex
 		closed    bool
+		initial   []byte // what this server says first on a connection
 		peers     map[quorum.ID]*votePeer
 		strangers []*votePeer // those of peers that have no address, oldest first
 		unnamed   quorum.ID   // given last to an observer without a number
@@ -70,7 +70,7 @@ type Votes struct {
 type votePeer struct {
 	id         quorum.ID
 	addresses  []peerwire.Address // of the configuration; none: a stranger
-	advertised []peerwire.Address // where it said it listens
+	advertised []peerwire.Address // where it said it listens, as far as that leads to it
 	conn       *voteConn          // nil: not connected
 	unsent     []byte             // the newest frame, until a writer takes it
 	sent       time.Time          // when one took it last
@@ -79,6 +79,9 @@ type votePeer struct {
 	// Their goroutines may come in another order, and the older one, which the
 	// peer has closed, must not replace the newer one.
 	place int64
+
+	failed    bool // the last attempt to connect
+	elsewhere bool // that attempt was at what it advertised, and not at its addresses
 
 	dialing bool // a goroutine tries to connect, one at most
 	called  bool // the peer dialed and waits to be dialed back
@@ -103,11 +106,9 @@ func NewVotes(o VotesOptions) (*Votes, error) {
 		o.Dial = new(net.Dialer).DialContext
 	}
 	v := &Votes{o: o}
-	initial, err := appendInitial(peerwire.Initial{Server: o.ID, Addresses: o.Advertise})
-	if err != nil {
-		return nil, fmt.Errorf("election port: %w", err)
+	if err := v.Advertise(o.Advertise); err != nil {
+		return nil, err
 	}
-	v.initial = initial
 	v.done, v.end = context.WithCancel(context.Background())
 	v.dialer = dialer{o.Dial, &v.tasks}
 	v.mu.peers = make(map[quorum.ID]*votePeer)
@@ -117,6 +118,19 @@ func NewVotes(o VotesOptions) (*Votes, error) {
 		accept(v.done, o.Listener, o.Logger, v.welcome)
 	}()
 	return v, nil
+}
+
+// Advertise changes where this server says, from the next connection on, that its election
+// port can be dialed.
+func (v *Votes) Advertise(addresses []peerwire.Address) error {
+	initial, err := appendInitial(peerwire.Initial{Server: v.o.ID, Addresses: addresses})
+	if err != nil {
+		return fmt.Errorf("election port: %w", err)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.mu.initial = initial
+	return nil
 }
 
 // Send makes n the message that waits for a server, in the place of an older

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -96,7 +97,7 @@ func (v *Votes) introduced(socket net.Conn, in peerwire.Initial, place int64) er
 	}
 	p.place = place
 	if len(in.Addresses) > 0 {
-		p.advertised = in.Addresses
+		p.advertised = from(socket.RemoteAddr(), in.Addresses)
 	}
 	if verdict == peerwire.Keep {
 		v.adopt(p, socket)
@@ -105,6 +106,22 @@ func (v *Votes) introduced(socket net.Conn, in peerwire.Initial, place int64) er
 	socket.Close()
 	v.callBack(p)
 	return nil
+}
+
+// from returns what a peer advertises as it leads there from here: what means the peer's
+// own machine, such as localhost, becomes where its connection came from.
+func from(remote net.Addr, advertised []peerwire.Address) []peerwire.Address {
+	host, _, err := net.SplitHostPort(remote.String())
+	if err != nil {
+		return advertised
+	}
+	advertised = slices.Clone(advertised)
+	for i := range advertised {
+		if advertised[i].Local() {
+			advertised[i].Host = host
+		}
+	}
+	return advertised
 }
 
 // callBack dials a peer that dialed. Its older connection is of no use: it would

@@ -23,10 +23,11 @@ func (v *Votes) dial(p *votePeer) {
 		if !ok {
 			return
 		}
-		wait := pause
+		wait, failed := pause, false
 		pause = min(2*pause, pauseMax)
 		if len(addresses) > 0 {
 			verdict, err := v.connect(ctx, p, addresses)
+			failed = err != nil
 			switch {
 			case err == nil && verdict == peerwire.CloseAndWait:
 				wait = max(wait, callBackMin)
@@ -37,6 +38,7 @@ func (v *Votes) dial(p *votePeer) {
 		}
 		v.mu.Lock()
 		p.abandon()
+		p.failed = failed || len(addresses) == 0 && p.failed
 		over := !p.wantsDial()
 		v.mu.Unlock()
 		if !over {
@@ -72,11 +74,11 @@ func (v *Votes) attempt(p *votePeer) (context.Context, []peerwire.Address, bool)
 	if len(addresses) > 0 && len(p.addresses) > 0 {
 		p.addresses = addresses
 	}
-	if len(p.addresses) == 0 {
+	// One that has not learned of a reconfig, or whose file has other addresses, is not where
+	// the configuration says, but may say where it is.
+	if p.elsewhere = p.failed && !p.elsewhere && len(p.advertised) > 0; p.elsewhere || len(p.addresses) == 0 {
 		return ctx, p.advertised, true
 	}
-	// What a peer of the configuration advertises is not asked for: it may
-	// take itself for localhost.
 	return ctx, p.addresses, true
 }
 
@@ -89,7 +91,10 @@ func (v *Votes) connect(ctx context.Context, p *votePeer, addresses []peerwire.A
 		return verdict, err
 	}
 	_ = socket.SetDeadline(time.Now().Add(v.o.ConnectTimeout))
-	_, err = socket.Write(v.initial)
+	v.mu.Lock()
+	initial := v.mu.initial
+	v.mu.Unlock()
+	_, err = socket.Write(initial)
 	if err == nil {
 		err = v.proved(ctx, socket, at)
 	}

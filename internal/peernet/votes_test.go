@@ -316,6 +316,37 @@ func TestSmallerNumberIsDialedBack(t *testing.T) {
 	}
 }
 
+// A server that has not learned of a reconfig is not where the configuration says that it
+// is, and says where it is when it dials (review 25, F5). It may take itself for localhost.
+func TestSmallerNumberIsDialedBackWhereItSaysThatItIs(t *testing.T) {
+	leavesNothing(t)
+	for _, host := range []string{"127.0.0.1", "localhost"} {
+		b := newBook()
+		v := startParticipant(t, 5, b, nil)
+		l := listen(t, "127.0.0.1:0")
+		b.set(3, nobody)
+		advertised := peerwire.Address{Host: host, Port: addressOf(l).Port}
+		ends(t, dialParticipant(t, v, 3, advertised))
+		awaittest.Until(t, "nobody is at its configured address", func() bool {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			p := v.mu.peers[3]
+			return p != nil && p.failed && !p.dialing
+		})
+		ends(t, dialParticipant(t, v, 3, advertised))
+		socket, err := l.Accept()
+		must(t, err)
+		p := rawPeer{t, socket.(*net.TCPConn)}
+		_, err = readInitial(p)
+		must(t, err)
+		p.send(notification(3, 4))
+		v.receives(t, 3, 4)
+		p.Close()
+		v.Close()
+		l.Close()
+	}
+}
+
 func TestStrangersAreReceivedAndAnsweredButNotDialed(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()

@@ -1,19 +1,20 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 
 	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/ports"
 )
 
 // clientPort is where clients connect. There are two: clientPort, and secureClientPort
 // for TLS.
 type clientPort struct {
-	key      string
-	secure   bool
-	listener net.Listener     // nil if the port is not open; guarded by Server.listening once Run runs
-	line     ensemble.Address // where the line of this server has the port, if it says so; of the loop
+	key    string
+	secure bool
+	ports  *ports.Ports // nil if the port is not open
 }
 
 // The ports for clients.
@@ -26,19 +27,29 @@ const (
 // listenForClients opens the ports that the configuration asks for.
 func (s *Server) listenForClients() error {
 	s.clients = [clientPorts]clientPort{{key: "clientPort"}, {key: "secureClientPort", secure: true}}
-	for i, addr := range []string{s.cfg.ClientAddr, s.cfg.SecureAddr} {
+	var line ensemble.Member
+	if s.cfg.Ensemble != nil {
+		if m := (&addressBook{inForce: s.cfg.Ensemble, proposed: s.cfg.Pending}).line(s.cfg.ID); m != nil {
+			line = *m
+		}
+	}
+	for i, wanted := range []string{s.cfg.ClientAddr, s.cfg.SecureAddr} {
 		p := &s.clients[i]
 		listener := s.cfg.Listener
 		if listener == nil || p.secure {
-			if addr == "" {
+			if wanted == "" {
 				continue
 			}
 			var err error
-			if listener, err = net.Listen("tcp", addr); err != nil {
-				return fmt.Errorf("listen for clients on %s (%s): %w", addr, p.key, err)
+			if listener, err = net.Listen("tcp", wanted); err != nil {
+				return fmt.Errorf("listen for clients on %s (%s): %w", wanted, p.key, err)
 			}
 		}
-		p.listener = s.secured(listener, p.secure)
+		if a := [clientPorts]ensemble.Address{line.Client, line.Secure}[i]; a.Port != 0 {
+			wanted = a.String()
+		}
+		p.ports = ports.New(ports.Options{Name: p.key, Keep: true, Logger: s.cfg.Logger})
+		p.ports.Take(cmp.Or(wanted, listener.Addr().String()), listener)
 	}
 	return nil
 }
@@ -59,19 +70,17 @@ func (s *Server) Addr() net.Addr { return s.addrOf(plainPort) }
 func (s *Server) SecureAddr() net.Addr { return s.addrOf(securePort) }
 
 func (s *Server) addrOf(port int) net.Addr {
-	s.listening.Lock()
-	defer s.listening.Unlock()
-	if s.clients[port].listener == nil {
+	if s.clients[port].ports == nil {
 		return nil
 	}
-	return s.clients[port].listener.Addr()
+	return s.clients[port].ports.Addr()
 }
 
 // acceptClients begins to take clients.
 func (s *Server) acceptClients() {
 	for i := range s.clients {
-		if listener := s.clients[i].listener; listener != nil {
-			s.task(func() { s.accept(listener) })
+		if p := &s.clients[i]; p.ports != nil {
+			s.task(func() { s.accept(s.secured(p.ports, p.secure)) })
 		}
 	}
 }
@@ -79,40 +88,18 @@ func (s *Server) acceptClients() {
 // closeClientPorts takes no more clients.
 func (s *Server) closeClientPorts() {
 	for i := range s.clients {
-		if listener := s.clients[i].listener; listener != nil {
-			listener.Close()
+		if p := s.clients[i].ports; p != nil {
+			p.Close()
 		}
 	}
 }
 
-// moveClients takes clients on other ports from now on, if this server's line names
-// others than before. Those who are here stay.
+// moveClients takes clients where this server's line says, if it does. Those who are here
+// stay, and the old port is open until the new one is.
 func (s *Server) moveClients(m *ensemble.Member) {
-	s.movePort(&s.clients[plainPort], m.Client)
-	s.movePort(&s.clients[securePort], m.Secure)
-}
-
-func (s *Server) movePort(p *clientPort, a ensemble.Address) {
-	before := p.line
-	if a.Port == 0 || a == before || p.listener == nil {
-		return
+	for i, a := range []ensemble.Address{m.Client, m.Secure} {
+		if p := s.clients[i].ports; p != nil && a.Port != 0 {
+			p.Move(a.String())
+		}
 	}
-	if before.Port == 0 { // no line has said it yet, the file did
-		p.line = a
-		return
-	}
-	l, err := net.Listen("tcp", a.String())
-	if err != nil {
-		s.cfg.Logger.Error("the new port for clients cannot be opened, the old one stays open", "port", p.key, "address", a.String(), "error", err)
-		return
-	}
-	l = s.secured(l, p.secure)
-	p.line = a
-	s.listening.Lock()
-	old := p.listener
-	p.listener = l
-	s.listening.Unlock()
-	s.task(func() { s.accept(l) })
-	old.Close()
-	s.cfg.Logger.Info("clients are served on another port", "port", p.key, "address", a.String())
 }

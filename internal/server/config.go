@@ -1,8 +1,10 @@
 package server
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
@@ -115,7 +117,8 @@ type EnsembleConfig struct {
 	SilenceTime      time.Duration // instead of SyncLimit, if not 0
 	ElectionFinalize time.Duration // wait for a better vote when there is a quorum
 	ConnectTime      time.Duration // cnxTimeout: for a connection between servers
-	QuorumAddr       string        // host:port to listen on for learners; "" is the address in Ensemble
+	ListenOnAll      bool          // quorumListenOnAllIPs: the ports for servers are open on all addresses
+	QuorumAddr       string        // host:port to listen on for learners instead of the address in Ensemble, for tests
 	ElectionAddr     string        // the same for votes
 	QuorumListener   net.Listener  // instead of QuorumAddr, for tests
 	ElectionListener net.Listener
@@ -168,4 +171,21 @@ func Default() Config {
 		Audit: AuditConfig{BytesMax: 10 << 20, FilesKept: 10, User: "<NA>"},
 		Clock: clock.System(), Wall: time.Now, Logger: slog.Default(),
 	}
+}
+
+// PeerAddresses are where a server listens for other servers, host:port, by the addresses
+// that its line has for the one or the other port: on all addresses of the machine if that
+// is asked for or the line has several, some of which may be those of a router.
+func (c *EnsembleConfig) PeerAddresses(line []ensemble.Address) []string {
+	var all []string
+	for _, a := range line {
+		address := a.String()
+		if c.ListenOnAll || len(line) > 1 {
+			address = fmt.Sprintf(":%d", a.Port)
+		}
+		if !slices.Contains(all, address) {
+			all = append(all, address)
+		}
+	}
+	return all
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/peerwire"
+	listening "github.com/conclave-project/conclave/internal/ports"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/zab"
@@ -47,14 +48,12 @@ func TestReconfigMovesEachPortForServersByItself(t *testing.T) {
 	q, e := ports[0], ports[2]
 	s := start(t, vfs.NewMem(), func(c *Config) { c.ID, c.Ensemble = 1, config(q, e) })
 	for _, to := range [][2]int{{ports[1], e}, {ports[1], ports[3]}, {q, e}} {
-		now := config(to[0], to[1]).Member(1)
-		if !s.inspect(func(*replica.Replica) { s.movePeers(now) }) {
+		now := config(to[0], to[1])
+		if !s.inspect(func(*replica.Replica) { s.learn(&addressBook{inForce: now}) }) {
 			t.Fatal("the loop has ended")
 		}
 		for _, port := range to {
-			if !answers(port) {
-				t.Errorf("from %d:%d to %d:%d: nobody listens on %d", q, e, to[0], to[1], port)
-			}
+			listens(t, fmt.Sprintf("from %d:%d to %d:%d", q, e, to[0], to[1]), port)
 		}
 		for i, old := range []int{q, e} {
 			if old != to[i] {
@@ -76,19 +75,110 @@ func TestReconfigProposedAndCommittedInOneStepMovesThePorts(t *testing.T) {
 		return c
 	}
 	before, now := config(ports[0], ports[1]), config(ports[2], ports[3])
-	s := start(t, vfs.NewMem(), func(c *Config) {
-		c.ID, c.Ensemble = 1, now // as the replica has it after the step
-		c.QuorumAddr, c.ElectionAddr = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
-	})
+	s := start(t, vfs.NewMem(), func(c *Config) { c.ID, c.Ensemble = 1, before })
 	s.inspect(func(*replica.Replica) {
-		s.peers.known.Store(&addressBook{inForce: before})
-		s.peers.home = before.Member(1)
 		s.reconfigure(&replica.Ensembles{Proposed: now, InForce: now})
 	})
-	if !answers(ports[2]) || !answers(ports[3]) {
-		t.Error("nobody listens on the new ports")
-	}
+	listens(t, "after the step", ports[2], ports[3])
 	awaittest.Until(t, "nobody listens on the old ports", func() bool { return !answers(ports[0]) && !answers(ports[1]) })
+}
+
+// The others know, or do not know yet, that a proposed configuration is in force: a server
+// listens where either of them has it (review 25, F5).
+func TestServerListensByBothConfigurationsUntilAProposalIsDecided(t *testing.T) {
+	ports := freePorts(t, 4)
+	before, next := twoServers(t, ports[0], ports[1], 1, 2), twoServers(t, ports[2], ports[3], 1, 2).WithVersion(1)
+	s := start(t, vfs.NewMem(), func(c *Config) { c.ID, c.Ensemble, c.Pending = 1, before, next })
+	listens(t, "started with a proposal", ports...)
+	s.inspect(func(*replica.Replica) { s.learn(&addressBook{inForce: before}) })
+	listens(t, "the proposal is given up", ports[:2]...)
+	awaittest.Until(t, "nobody listens on the proposed ports", func() bool { return !answers(ports[2]) && !answers(ports[3]) })
+	s.inspect(func(*replica.Replica) { s.reconfigure(&replica.Ensembles{Proposed: next.WithVersion(2)}) })
+	listens(t, "proposed again", ports...)
+	s.inspect(func(*replica.Replica) { s.reconfigure(&replica.Ensembles{InForce: next.WithVersion(2)}) })
+	listens(t, "in force", ports[2:]...)
+	awaittest.Until(t, "nobody listens on the old ports", func() bool { return !answers(ports[0]) && !answers(ports[1]) })
+}
+
+// A host gets another name of the same address and one of its two ports another number, in
+// one reconfig; then the two ports change places (review 25, F2).
+func TestReconfigOfNamesAndPortsLeavesNoPortClosed(t *testing.T) {
+	ports := freePorts(t, 3)
+	config := func(host string, quorumPort, electionPort int) *ensemble.Config {
+		c, err := ensemble.Parse(fmt.Sprintf("server.1=%s:%d:%d\nserver.2=127.0.0.1:1:2\n", host, quorumPort, electionPort))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	version := int64(0)
+	s := start(t, vfs.NewMem(), func(c *Config) { c.ID, c.Ensemble = 1, config("127.0.0.1", ports[0], ports[1]) })
+	for _, now := range []*ensemble.Config{
+		config("localhost", ports[2], ports[1]), config("127.0.0.1", ports[1], ports[2]), config("localhost", ports[2], ports[1]),
+	} {
+		version++
+		now = now.WithVersion(version)
+		s.inspect(func(*replica.Replica) { s.reconfigure(&replica.Ensembles{Proposed: now, InForce: now}) })
+		says := func(p *listening.Ports, port uint16) bool {
+			return p.Addr() != nil && p.Addr().(*net.TCPAddr).Port == int(port)
+		}
+		line := now.Member(1)
+		awaittest.Until(t, now.Text(), func() bool {
+			return says(s.quorumPort, line.Quorum[0].Port) && says(s.electionPort, line.Election[0].Port) &&
+				answers(ports[1]) && answers(ports[2]) && len(s.quorumPort.Failed())+len(s.electionPort.Failed()) == 0
+		})
+	}
+}
+
+// A reconfig may give a server further addresses, with ports of their own (review 25, F3, F4).
+func TestReconfigOpensFurtherAddresses(t *testing.T) {
+	ports := freePorts(t, 4)
+	s := start(t, vfs.NewMem(), func(c *Config) { c.ID, c.Ensemble = 1, twoServers(t, ports[0], ports[1], 1, 2) })
+	now, err := ensemble.Parse(fmt.Sprintf("server.1=127.0.0.1:%d:%d|127.0.0.2:%d:%d\nserver.2=127.0.0.1:1:2\nversion=1", ports[0], ports[1], ports[2], ports[3]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.inspect(func(*replica.Replica) { s.reconfigure(&replica.Ensembles{Proposed: now, InForce: now}) })
+	for i, port := range ports {
+		awaittest.Until(t, fmt.Sprintf("somebody listens on the %d. port of all addresses", i), func() bool {
+			socket, err := net.Dial("tcp", fmt.Sprintf("127.0.0.2:%d", port))
+			if err == nil {
+				socket.Close()
+			}
+			return err == nil
+		})
+	}
+}
+
+// The clients' port was in zoo.cfg, and a reconfig is the first to name another (review 25, F6).
+func TestFirstReconfigThatNamesAClientPortMovesIt(t *testing.T) {
+	ports := freePorts(t, 6)
+	s := start(t, vfs.NewMem(), func(c *Config) {
+		c.ID, c.Ensemble = 1, twoServers(t, ports[0], ports[1], 1, 2)
+		c.Listener, c.ClientAddr = nil, fmt.Sprintf(":%d", ports[4])
+	})
+	to := func(port int) {
+		now, err := ensemble.Parse(fmt.Sprintf("server.1=127.0.0.1:%d:%d;%d\nserver.2=127.0.0.1:1:2\n", ports[0], ports[1], port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.inspect(func(*replica.Replica) { s.reconfigure(&replica.Ensembles{InForce: now}) })
+	}
+	to(ports[4])
+	listens(t, "the same port", ports[4])
+	to(ports[5])
+	listens(t, "another port", ports[5])
+	awaittest.Until(t, "nobody listens on the old port", func() bool { return !answers(ports[4]) })
+	taken, err := net.Listen("tcp", fmt.Sprintf(":%d", ports[4]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to(ports[4])
+	awaittest.Until(t, "the port is taken", func() bool { return len(s.clients[plainPort].ports.Failed()) == 1 })
+	listens(t, "the port that was", ports[5])
+	taken.Close()
+	awaittest.Until(t, "nobody listens on the port that was", func() bool { return !answers(ports[5]) })
+	listens(t, "the port is free", ports[4])
 }
 
 // A server that was taken out is taken in again, with other ports. Others know it by the
@@ -114,11 +204,7 @@ func TestServerThatIsTakenInListensWhereItIsLookedFor(t *testing.T) {
 	step := func(what string, e *replica.Ensembles, open, closed []int) {
 		t.Helper()
 		s.inspect(func(*replica.Replica) { s.reconfigure(e) })
-		for _, port := range open {
-			if !answers(port) {
-				t.Errorf("%s: nobody listens on %d", what, port)
-			}
-		}
+		listens(t, what, open...)
 		for _, port := range closed {
 			awaittest.Until(t, fmt.Sprintf("%s: nobody listens on %d any more", what, port), func() bool { return !answers(port) })
 		}
@@ -153,7 +239,7 @@ func TestReconfigMovesThePortsWhileOtherServersWaitForTheLoop(t *testing.T) {
 	})
 	moved := make(chan struct{})
 	go s.inspect(func(*replica.Replica) {
-		s.movePeers(now.Member(1))
+		s.learn(&addressBook{inForce: now})
 		close(moved)
 	})
 	select {
@@ -161,8 +247,14 @@ func TestReconfigMovesThePortsWhileOtherServersWaitForTheLoop(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the loop waits for what waits for the loop")
 	}
-	if !answers(ports[2]) || !answers(ports[3]) {
-		t.Error("nobody listens on the new ports")
+	listens(t, "moved", ports[2], ports[3])
+}
+
+// listens waits until somebody listens on all of the ports.
+func listens(t *testing.T, what string, ports ...int) {
+	t.Helper()
+	for _, port := range ports {
+		awaittest.Until(t, fmt.Sprintf("%s: somebody listens on %d", what, port), func() bool { return answers(port) })
 	}
 }
 

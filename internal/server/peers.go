@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/peernet"
 	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/ports"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/replicadisk"
@@ -28,8 +29,6 @@ type peers struct {
 	votes  *peernet.Votes
 	links  *peernet.Links
 	known  atomic.Pointer[addressBook]
-
-	home *ensemble.Member // the line by which this server listens for the others, nil if it has none; of the loop
 
 	outgoing zab.LinkID // the link to the leader, or the attempt; of the loop
 	up       bool       // it is a link
@@ -63,8 +62,8 @@ func (b *addressBook) find(id quorum.ID, of func(*ensemble.Member) []ensemble.Ad
 	return all
 }
 
-// line returns the line by which others look for a server: that in the configuration in
-// force, or without one that in the proposed one. Nil if neither names it.
+// line returns what a server is and where, nil if no configuration names it: the one in
+// force counts, then the proposed one.
 func (b *addressBook) line(id quorum.ID) *ensemble.Member {
 	if m := b.inForce.Member(id); m != nil || b.proposed == nil {
 		return m
@@ -105,34 +104,46 @@ func (s *Server) listenForPeers() error {
 	if s.cfg.Ensemble == nil {
 		return nil
 	}
-	var quorumAddr, electionAddr string
-	if m := s.cfg.Ensemble.Member(s.cfg.ID); m != nil {
-		quorumAddr, electionAddr = m.Quorum[0].String(), m.Election[0].String()
+	line := (&addressBook{inForce: s.cfg.Ensemble, proposed: s.cfg.Pending}).line(s.cfg.ID)
+	if line == nil {
+		line = new(ensemble.Member)
 	}
-	var err error
-	s.quorumListener, err = s.listenPeers(s.cfg.QuorumListener, s.cfg.QuorumAddr, quorumAddr, "learners", "the first port")
-	if err != nil {
-		return err
+	s.quorumPort = ports.New(ports.Options{Name: "quorum port", Logger: s.cfg.Logger})
+	s.electionPort = ports.New(ports.Options{Name: "election port", Logger: s.cfg.Logger})
+	err := s.listenPeers(s.quorumPort, s.cfg.QuorumListener, s.cfg.QuorumAddr, line.Quorum, "learners", "the first port")
+	if err == nil {
+		err = s.listenPeers(s.electionPort, s.cfg.ElectionListener, s.cfg.ElectionAddr, line.Election, "votes", "the second port")
 	}
-	s.electionListener, err = s.listenPeers(s.cfg.ElectionListener, s.cfg.ElectionAddr, electionAddr, "votes", "the second port")
 	return err
 }
 
-func (s *Server) listenPeers(given net.Listener, wanted, configured, what, which string) (net.Listener, error) {
-	if given != nil {
-		return given, nil
+// listenPeers opens a port where the line says. What is given instead stands for the
+// addresses of the line, until a reconfig moves them.
+func (s *Server) listenPeers(p *ports.Ports, given net.Listener, wanted string, line []ensemble.Address, what, which string) error {
+	addresses := s.cfg.PeerAddresses(line)
+	if given == nil && wanted != "" {
+		var err error
+		if given, err = net.Listen("tcp", wanted); err != nil {
+			return fmt.Errorf("listen for %s on %s: %w", what, wanted, err)
+		}
 	}
-	if wanted == "" {
-		wanted = configured
+	switch {
+	case given != nil:
+		name := given.Addr().String()
+		if len(addresses) > 0 {
+			name = addresses[0]
+		}
+		p.Take(name, given)
+		return nil
+	case len(addresses) == 0:
+		return fmt.Errorf("this server has no line in the configuration that says where to listen for %s", what)
 	}
-	if wanted == "" {
-		return nil, fmt.Errorf("this server has no line in the configuration that says where to listen for %s", what)
+	for _, address := range addresses {
+		if err := p.Listen(address); err != nil {
+			return fmt.Errorf("listen for %s on %s (%s of this server's line): %w", what, address, which, err)
+		}
 	}
-	l, err := net.Listen("tcp", wanted)
-	if err != nil {
-		return nil, fmt.Errorf("listen for %s on %s (%s of this server's line): %w", what, wanted, which, err)
-	}
-	return s.securedPeers(l), nil
+	return nil
 }
 
 // securedPeers returns a listener for servers as the configuration wants it.
@@ -144,9 +155,9 @@ func (s *Server) securedPeers(l net.Listener) net.Listener {
 }
 
 func (s *Server) closePeerListeners() {
-	for _, l := range []net.Listener{s.quorumListener, s.electionListener} {
-		if l != nil {
-			l.Close()
+	for _, p := range []*ports.Ports{s.quorumPort, s.electionPort} {
+		if p != nil {
+			p.Close()
 		}
 	}
 }
@@ -156,46 +167,76 @@ func (s *Server) connectPeers() error {
 	if s.cfg.Ensemble == nil {
 		return nil
 	}
-	book := &addressBook{inForce: s.cfg.Ensemble, proposed: s.cfg.Pending}
-	p := &peers{server: s, home: book.line(s.cfg.ID)}
-	if p.home != nil {
-		s.clients[plainPort].line, s.clients[securePort].line = p.home.Client, p.home.Secure
-	}
+	p := &peers{server: s}
+	// The log may have a reconfig that the files do not: the others may have moved by it.
+	book := &addressBook{inForce: s.cfg.Ensemble, proposed: newer(s.cfg.Pending, s.replica.LoggedConfig())}
 	p.known.Store(book)
 	s.peers = p
-	return p.open(s.quorumListener, s.electionListener)
-}
-
-// open takes the ports into use.
-func (p *peers) open(quorumPort, electionPort net.Listener) error {
-	if err := p.openVotes(electionPort); err != nil {
+	if err := p.openVotes(book); err != nil {
 		return err
 	}
-	p.openLinks(quorumPort)
+	p.openLinks()
+	p.listen(book)
 	return nil
 }
 
-func (p *peers) openVotes(electionPort net.Listener) error {
+// newer returns the configuration of the higher version; nil is older than any.
+func newer(a, b *ensemble.Config) *ensemble.Config {
+	if a == nil || b != nil && b.Version > a.Version {
+		return b
+	}
+	return a
+}
+
+// listen opens the ports wherever the others may look for this server: by its line in the
+// configuration in force, and by that in the proposed one, for the others may know already
+// that it is in force. A server that no configuration names stays where it is.
+func (p *peers) listen(book *addressBook) {
 	s := p.server
-	o := peernet.VotesOptions{
-		ID: s.cfg.ID, Listener: electionPort, Addresses: p.electionAddresses, Receive: p.notified,
-		ConnectTimeout: s.cfg.ConnectTime, Dial: s.cfg.PeerDial, Proofs: p.proofs(), Logger: s.cfg.Logger,
+	of := func(kind func(*ensemble.Member) []ensemble.Address) []string {
+		var all []string
+		for _, c := range []*ensemble.Config{book.inForce, book.proposed} {
+			if c == nil {
+				continue
+			}
+			if m := c.Member(s.cfg.ID); m != nil {
+				for _, address := range s.cfg.PeerAddresses(kind(m)) {
+					if !slices.Contains(all, address) {
+						all = append(all, address)
+					}
+				}
+			}
+		}
+		return all
 	}
-	if p.home != nil {
-		o.Advertise = p.home.Election
+	if quorumAddresses := of(quorumOf); len(quorumAddresses) > 0 {
+		s.quorumPort.Move(quorumAddresses...)
+		s.electionPort.Move(of(electionOf)...)
 	}
-	votes, err := peernet.NewVotes(o)
-	if err != nil {
-		return err
+}
+
+// advertised is where this server says that its election port is.
+func (p *peers) advertised(book *addressBook) []peerwire.Address {
+	if line := book.line(p.server.cfg.ID); line != nil {
+		return line.Election
 	}
-	p.votes = votes
 	return nil
 }
 
-func (p *peers) openLinks(quorumPort net.Listener) {
+func (p *peers) openVotes(book *addressBook) error {
+	s := p.server
+	votes, err := peernet.NewVotes(peernet.VotesOptions{
+		ID: s.cfg.ID, Listener: s.securedPeers(s.electionPort), Advertise: p.advertised(book), Addresses: p.electionAddresses,
+		Receive: p.notified, ConnectTimeout: s.cfg.ConnectTime, Dial: s.cfg.PeerDial, Proofs: p.proofs(), Logger: s.cfg.Logger,
+	})
+	p.votes = votes
+	return err
+}
+
+func (p *peers) openLinks() {
 	s := p.server
 	p.links = peernet.NewLinks(peernet.LinksOptions{
-		Listener: quorumPort, DataBytesMax: s.cfg.ReadBytesMax(),
+		Listener: s.securedPeers(s.quorumPort), DataBytesMax: s.cfg.ReadBytesMax(),
 		SilenceMax: max(s.cfg.silence(), time.Duration(s.cfg.InitLimit)*s.cfg.TickTime),
 		Handler:    p, Dial: s.cfg.PeerDial, Proofs: p.proofs(), Logger: s.cfg.Logger,
 	})

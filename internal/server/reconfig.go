@@ -1,9 +1,6 @@
 package server
 
 import (
-	"net"
-	"strings"
-
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/replica"
 )
@@ -48,10 +45,13 @@ func (s *Server) putInForce(c *ensemble.Config) {
 	}
 }
 
+// learn makes a book the one by which servers are found: this one by the others, and the
+// others by this one. Links stay.
 func (s *Server) learn(book *addressBook) {
 	s.peers.known.Store(book)
-	if line := book.line(s.cfg.ID); line != nil {
-		s.movePeers(line)
+	s.peers.listen(book)
+	if err := s.peers.votes.Advertise(s.peers.advertised(book)); err != nil {
+		s.cfg.Logger.Error("this server does not say where its election port is now", "error", err)
 	}
 	s.peers.votes.Reconfigured()
 }
@@ -65,56 +65,4 @@ func (s *Server) saveEnsemble(c *ensemble.Config, next bool) {
 	if err := s.cfg.SaveEnsemble(c, next); err != nil {
 		s.cfg.Logger.Error("the configuration was not saved: this server starts with the older one next time", "error", err)
 	}
-}
-
-// movePeers listens for servers where a line says, if that is elsewhere: either port, or
-// both. Links stay; votes come by new connections. A server that is in no configuration
-// stays where it was. One that only the proposed configuration names moves at once and not
-// when that is in force: it may have what no other has, and has to be elected for it.
-func (s *Server) movePeers(now *ensemble.Member) {
-	before := s.peers.home
-	if before == nil {
-		s.peers.home = now // the line that it was started without
-		return
-	}
-	quorumPort, err := s.reopen(s.cfg.QuorumAddr, before.Quorum, now.Quorum)
-	if err != nil {
-		s.cfg.Logger.Error("the new quorum port cannot be opened, the old one stays open", "address", now.Quorum[0].String(), "error", err)
-		return
-	}
-	electionPort, err := s.reopen(s.cfg.ElectionAddr, before.Election, now.Election)
-	if err != nil {
-		if quorumPort != nil {
-			quorumPort.Close()
-		}
-		s.cfg.Logger.Error("the new election port cannot be opened, the old one stays open", "address", now.Election[0].String(), "error", err)
-		return
-	}
-	s.peers.home = now
-	if quorumPort != nil {
-		s.peers.links.Listen(quorumPort)
-	}
-	if electionPort != nil {
-		s.task(s.peers.votes.Close) // not waited for: what reads votes may wait for this loop
-		if err := s.peers.openVotes(electionPort); err != nil {
-			s.fail(err)
-		}
-	}
-}
-
-// reopen listens where a port moves to, on all addresses if it did so before;
-// nil if it stays.
-func (s *Server) reopen(wanted string, before, now []ensemble.Address) (net.Listener, error) {
-	host := ""
-	if !strings.HasPrefix(wanted, ":") {
-		host = now[0].Host
-	}
-	if now[0].Port == before[0].Port && (host == "" || host == before[0].Host) {
-		return nil, nil
-	}
-	l, err := net.Listen("tcp", ensemble.Address{Host: host, Port: now[0].Port}.String())
-	if err != nil {
-		return nil, err
-	}
-	return s.securedPeers(l), nil
 }

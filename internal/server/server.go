@@ -3,38 +3,37 @@ package server
 import (
 	"context"
 	"errors"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/audit"
+	"github.com/conclave-project/conclave/internal/ports"
 	"github.com/conclave-project/conclave/internal/replica"
 )
 
 // Server is one running server. New recovers its data, Run serves.
 type Server struct {
-	cfg                              Config
-	replica                          *replica.Replica
-	reader                           *replica.Reader
-	listening                        sync.Mutex // guards the listeners of clients once Run runs
-	clients                          [clientPorts]clientPort
-	quorumListener, electionListener net.Listener // until Run
-	inbox                            inbox
-	disk                             *disk
-	audit                            *audit.Log // nil: none is written
-	peers                            *peers     // nil: the server is standalone
-	snaps                            *snapshots
-	conns                            conns
-	stats                            stats
-	meters                           meters
-	received                         received
-	place                            place
-	startMs                          int64
-	loopMs                           int64 // when the loop began its step; of the loop
-	digestToldMs                     int64 // when a digest that differs was logged last; of the loop
-	recovery                         Recovery
-	spareWork                        []diskWork // of the loop
+	cfg                      Config
+	replica                  *replica.Replica
+	reader                   *replica.Reader
+	clients                  [clientPorts]clientPort
+	quorumPort, electionPort *ports.Ports // nil: the server is standalone
+	inbox                    inbox
+	disk                     *disk
+	audit                    *audit.Log // nil: none is written
+	peers                    *peers     // nil: the server is standalone
+	snaps                    *snapshots
+	conns                    conns
+	stats                    stats
+	meters                   meters
+	received                 received
+	place                    place
+	startMs                  int64
+	loopMs                   int64 // when the loop began its step; of the loop
+	digestToldMs             int64 // when a digest that differs was logged last; of the loop
+	recovery                 Recovery
+	spareWork                []diskWork // of the loop
 
 	questions chan func() // to be answered by the loop, see inspect
 

@@ -261,16 +261,11 @@ func certified(t *zoocfg.TLS) bool {
 
 // peerPorts are where this server listens for others.
 func peerPorts(cfg *server.Config) []string {
-	quorum, election := cfg.QuorumAddr, cfg.ElectionAddr
-	if m := cfg.Ensemble.Member(cfg.ID); m != nil && len(m.Quorum) > 0 && len(m.Election) > 0 {
-		if quorum == "" {
-			quorum = m.Quorum[0].String()
-		}
-		if election == "" {
-			election = m.Election[0].String()
-		}
+	m := cfg.Ensemble.Member(cfg.ID)
+	if m == nil {
+		return nil
 	}
-	return []string{quorum, election}
+	return slices.Concat(cfg.PeerAddresses(m.Quorum), cfg.PeerAddresses(m.Election))
 }
 
 // limits are those that are on.

@@ -224,29 +224,13 @@ func (r *reader) own(at Entry, config *ensemble.Config) {
 	}
 	line := r.entryOf(at, c.ID)
 	c.Observer = m.Observer
-	r.listenAt(line, m)
+	r.out.Server.ListenOnAll = r.listenOnAll
 	if r.observer != m.Observer {
 		if e, given := r.seen["peerType"]; given {
 			r.remark(&e, "is not the role in %s, which counts", line.where())
 		}
 	}
 	r.clientOf(line, m)
-}
-
-// listenAt opens the ports for servers on all addresses if that is asked for,
-// or if this server has several.
-func (r *reader) listenAt(at Entry, m *ensemble.Member) {
-	if !r.listenOnAll && len(m.Quorum) == 1 {
-		return
-	}
-	for i := range m.Quorum {
-		if m.Quorum[i].Port != m.Quorum[0].Port || m.Election[i].Port != m.Election[0].Port {
-			r.problem(at, "all addresses of this server must have the same two ports: this version opens one of each", "")
-			return
-		}
-	}
-	r.out.Server.QuorumAddr = ":" + strconv.Itoa(int(m.Quorum[0].Port))
-	r.out.Server.ElectionAddr = ":" + strconv.Itoa(int(m.Election[0].Port))
 }
 
 // entryOf is the line of a server, to name it.

@@ -332,7 +332,7 @@ func (r *reader) ensembleKeys() map[string]setting {
 		"fastleader.minNotificationInterval":         idle(count, whyMoments),
 		"fastleader.maxNotificationInterval":         idle(count, whyMoments),
 		"forward_learner_requests_to_commit_processor_disabled": idle(flag(nil), whyThreads),
-		"multiAddress.enabled":                    used(flag(&c.Reconfig.MultiAddress), "false", "servers may have several addresses; one that has opens its two ports on all, so they are the same for each of them"),
+		"multiAddress.enabled":                    used(flag(&c.Reconfig.MultiAddress), "false", "servers may have several addresses; one that has opens its ports on all addresses of the machine"),
 		"multiAddress.reachabilityCheckEnabled":   idle(flag(nil), whyAddresses),
 		"multiAddress.reachabilityCheckTimeoutMs": idle(count, whyAddresses),
 		"oraclePath":                  inEnsemble(refused(text(nil), "none", whyOracle)),
