@@ -62,8 +62,8 @@ func (p *Prep) create(r *zk.Request, o *Origin) (zk.Txn, error) {
 		Op: r.Op, Path: path, Data: r.Data, ACL: list, ParentCversion: parent.stat.Cversion + 1, TTL: r.TTL,
 		Ephemeral: r.Mode.IsEphemeral() && (r.Op == zk.OpCreate || r.Op == zk.OpCreate2),
 	}
-	if most := p.opts.EphemeralBytesMax; txn.Ephemeral && most > 0 && p.ephemeralBytes(o.Session)+int64(len(path)) > most {
-		return zk.Txn{}, fmt.Errorf("%w: the ephemerals of the session have paths of more than %d bytes", zk.ErrQuotaExceeded, most)
+	if most := p.opts.EphemeralBytesMax; txn.Ephemeral && most > 0 && p.ephemeralBytes(o.Session)+tree.EphemeralCost(path) > most {
+		return zk.Txn{}, fmt.Errorf("%w: the ephemerals of the session take more than %d bytes, of which each takes its path and 64", zk.ErrQuotaExceeded, most)
 	}
 	p.recordCreate(&txn, &parent, o)
 	return txn, nil

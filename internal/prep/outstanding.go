@@ -195,7 +195,7 @@ func fromTree(path string, n tree.Node) change {
 func (p *Prep) change(old, c change, zxid zk.Zxid) {
 	c.zxid, c.made = zxid, 0
 	if c.exists && !old.exists && c.stat.EphemeralOwner != 0 {
-		c.made = int64(len(c.path))
+		c.made = tree.EphemeralCost(c.path)
 	}
 	p.digest += c.checksum() - old.checksum()
 	p.outstanding.record(c)
@@ -208,7 +208,7 @@ func (c *change) checksum() uint64 {
 	return tree.Checksum(c.path, c.bodySum, &c.stat)
 }
 
-// ephemeralBytes returns about how many bytes the paths have that a session will own: those
+// ephemeralBytes returns about what the ephemerals cost that a session will own: those
 // that it deletes count until they are gone.
 func (p *Prep) ephemeralBytes(session zk.SessionID) int64 {
 	return p.tree.EphemeralBytes(session) + p.outstanding.made[int64(session)]

@@ -11,7 +11,7 @@ import (
 // What the end of a session takes away is bounded: it is decided in one step, and nobody is
 // pinged meanwhile. What is on its way to the tree counts, and what was deleted does not.
 func TestASessionOwnsSoManyBytesOfPaths(t *testing.T) {
-	b := newBench(t, true, Options{EphemeralBytesMax: 1000})
+	b := newBench(t, true, Options{EphemeralBytesMax: 1000 + 10*64})
 	long := func(name string, change func(*zk.Request)) zk.Request {
 		return node(name+strings.Repeat("x", 100-len(name)), change)
 	}
@@ -36,7 +36,7 @@ func TestASessionOwnsSoManyBytesOfPaths(t *testing.T) {
 		}
 	}
 	if code := decide(me, node("/one more", mode(zk.Ephemeral))); code != zk.ErrQuotaExceeded {
-		t.Errorf("beyond 1000 bytes: %v", code)
+		t.Errorf("beyond the limit: %v", code)
 	}
 	for what, r := range map[string]zk.Request{
 		"a persistent one": long("/p", mode(zk.Persistent)),
@@ -57,7 +57,7 @@ func TestASessionOwnsSoManyBytesOfPaths(t *testing.T) {
 			t.Errorf("%v: %v", change, code)
 		}
 	}
-	if n := b.prep.outstanding.made[int64(me)]; n != 500 {
-		t.Errorf("%d bytes are on their way, 500 are", n)
+	if n := b.prep.outstanding.made[int64(me)]; n != 5*164 {
+		t.Errorf("%d bytes are on their way, 820 are", n)
 	}
 }

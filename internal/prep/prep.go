@@ -37,8 +37,8 @@ type Options struct {
 	EnforceQuota bool
 	NoDigest     bool // digest.enabled=false: transactions carry none
 	TxnBytesMax  int  // longest transaction that can be stored; 0 is no limit
-	// EphemeralBytesMax is how many bytes the paths of one session's ephemerals may have
-	// together, 0 for no limit: the end of a session is one transaction, which every server
+	// EphemeralBytesMax is how many bytes one session's ephemerals may take together, their
+	// paths and 64 each, 0 for no limit: the end of a session is one transaction, which every server
 	// decides or applies in one step.
 	EphemeralBytesMax int64
 	// OverQuota counts the requests that a hard quota refuses, by the first name of the path;

@@ -190,6 +190,10 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 // force, nil for none. Until the start is over it says that the file is older than the data.
 func (r *Replica) LoggedConfig() *ensemble.Config { return r.ensemble.next }
 
+// Heartbeats appends the links on which somebody else may send a heartbeat, zab.Busy, while
+// this server is at a step.
+func (r *Replica) Heartbeats(links []zab.LinkID) []zab.LinkID { return r.peer.Heartbeats(links) }
+
 // newPeer makes the server's part in Zab again, from what is on disk.
 func (r *Replica) newPeer(stored zab.Stored) {
 	stored.NeedSnapshot = r.trust.wantsSnapshot()

@@ -73,8 +73,8 @@ type ClientConfig struct {
 	// (conclave.watchBytesMax); 0 is no limit.
 	WatchBytesMax int64
 
-	// EphemeralBytesMax is how many bytes the paths of one session's ephemerals may have
-	// together (conclave.ephemeralBytesMax); 0 is no limit.
+	// EphemeralBytesMax is how many bytes one session's ephemerals may take together, their
+	// paths and 64 each (conclave.ephemeralBytesMax); 0 is no limit.
 	EphemeralBytesMax int64
 
 	ExtendedTypes   bool // TTL znodes
@@ -159,7 +159,7 @@ func Default() Config {
 	return Config{
 		ClientConfig: ClientConfig{
 			TickTime: 3 * time.Second, ConnsPerIPMax: 60, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
-			OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000, EphemeralBytesMax: 4 << 20, WatchBytesMax: 2 << 30,
+			OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000, EphemeralBytesMax: 8 << 20, WatchBytesMax: 2 << 30,
 			ReapInterval: time.Minute, ReapPerMinute: 10000, Throttle: defaultThrottles(),
 		},
 		StorageConfig: StorageConfig{

@@ -36,6 +36,7 @@
 //	peers.go        the connections to the other servers
 //	peerinbox.go    bounds what they send
 //	behind.go       knows since when that waits
+//	busy.go         says for a loop at a long step that it works
 //	moves.go        snapshots on their links
 //	reconfig.go     a change of the ensemble, carried out
 //

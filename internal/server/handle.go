@@ -16,6 +16,7 @@ import (
 func (c *conn) handle(w *scratch) bool {
 	start := c.server.cfg.Clock.Now()
 	h := handling{conn: c, w: w, nowMs: start.Millis(), cameMs: start.Millis()}
+	h.blind = c.server.blind(h.nowMs)
 	ok := c.follow() && h.all()
 	h.unlock()
 	h.count()
@@ -50,6 +51,7 @@ type handling struct {
 	received, replied int64 // bytes, for the metrics
 
 	crowded bool // a long answer is in the outbox, which is unlocked again
+	blind   bool // the loop has not looked at the other servers for too long
 	waits   int  // for a budget or a turn, since the batch was read
 	reached bool // all that was committed before this batch came is in the tree
 }
@@ -146,13 +148,13 @@ func (h *handling) one(payload []byte) bool {
 		return false
 	}
 	if op.Known() && !op.IsWrite() && op != zk.OpAuth && op != zk.OpSASL && op != zk.OpSync {
-		if h.busy() || h.mustReach() {
+		if h.busy() || h.mustReach() || h.blind {
 			if c.behind++; (c.behind > readsBehindMax || lasts(op) || h.answersLong(op, payload)) && !h.reach(op) {
 				c.server.release(&held)
 				return false
 			}
 		}
-		if !h.busy() && !h.mustReach() {
+		if !h.busy() && !h.mustReach() && !h.blind {
 			c.behind = 0
 			if h.read(payload) {
 				c.server.release(&held)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"sync"
+	"time"
 
 	"github.com/conclave-project/conclave/internal/replica"
 )
@@ -25,9 +26,12 @@ type inbox struct {
 	taken   []replica.Event // from mu.events at one time, and left from next on
 	next    int
 	takenMs int64 // when the first of them came
+	costMax int   // of the next step
 }
 
-func (b *inbox) init(now func() int64) { b.now, b.ready = now, make(chan struct{}, 1) }
+func (b *inbox) init(now func() int64) {
+	b.now, b.ready, b.costMax = now, make(chan struct{}, 1), stepCostMax
+}
 
 // put adds events, in order.
 func (b *inbox) put(events ...replica.Event) {
@@ -68,7 +72,7 @@ func (b *inbox) take() batch {
 		b.next = 0
 	}
 	from, cost := b.next, 0
-	for b.next < len(b.taken) && (cost < stepCostMax || b.next == from) {
+	for b.next < len(b.taken) && (cost < b.costMax || b.next == from) {
 		cost += costOf(&b.taken[b.next])
 		b.next++
 	}
@@ -83,6 +87,17 @@ func (b *inbox) take() batch {
 		b.wake()
 	}
 	return out
+}
+
+// took is told how long a step took, and has the next ones take less after one that took an
+// eighth of a tick, and more after one that did not: what an event costs is known afterwards
+// alone, as that of a session's end.
+func (b *inbox) took(d, tick time.Duration) {
+	if d >= tick/8 && d > 0 {
+		b.costMax = max(b.costMax/16, 1)
+	} else {
+		b.costMax = min(2*b.costMax, stepCostMax)
+	}
 }
 
 // stepCostMax bounds a step: some thousand times what a short request costs.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -19,6 +20,7 @@ func (s *Server) runLoop() {
 	wake := alarm{clock: s.cfg.Clock}
 	defer wake.stop()
 	for first := true; ; first = false {
+		s.busy.end()
 		if !first {
 			select {
 			case <-s.done.Done():
@@ -26,6 +28,7 @@ func (s *Server) runLoop() {
 			case <-s.inbox.ready:
 			case <-wake.ring():
 			case question := <-s.questions:
+				s.busy.begin(s.monoMs())
 				question()
 				continue
 			}
@@ -48,6 +51,7 @@ func (s *Server) runLoop() {
 			batch = slices.Insert(batch, 0, replica.Event{Kind: replica.EventPaused})
 		}
 		s.loopMs = now.MonoMs
+		s.busy.begin(now.MonoMs)
 		effects := s.replica.Step(now, batch, out)
 		s.noteStep(effects)
 		if effects.Remapped {
@@ -59,11 +63,13 @@ func (s *Server) runLoop() {
 		s.reconfigure(&effects.Ensembles)
 		s.persist(effects.Disk)
 		s.tellPeers(effects)
+		s.busy.lookedMs.Store(cmp.Or(now.WaitsMs, now.MonoMs))
 		out.flush()
 		s.warnQuotas(effects.OverQuota, quotasTold)
 		s.warnDigests(effects.Diverged)
 		s.remove(batch)
 		s.maybeSnapshot()
+		s.inbox.took(time.Duration(s.monoMs()-s.loopMs)*time.Millisecond, s.cfg.TickTime)
 		wake.set(s.replica.WakeMs())
 		clear(batch)
 	}

@@ -384,6 +384,7 @@ func (s *Server) tellPeers(effects *replica.Effects) {
 		s.peers.carryOut(&effects.Links[i])
 	}
 	s.peers.links.Flush()
+	s.busy.take(s.replica.Heartbeats)
 }
 
 // carryOut does one effect on a link.

@@ -26,6 +26,7 @@ type Server struct {
 	snaps                    *snapshots
 	conns                    conns
 	stats                    stats
+	busy                     busy
 	meters                   meters
 	received                 received
 	place                    place
@@ -195,6 +196,7 @@ func (s *Server) runTicks() {
 		case <-timer.C():
 			s.inbox.put(replica.Event{Kind: replica.EventTick})
 			s.expireHandshakes()
+			s.tellBusy()
 		case <-s.done.Done():
 			timer.Stop()
 			return

@@ -88,8 +88,17 @@ func (t *Tree) Ephemerals(session zk.SessionID, prefix string) []string {
 // EphemeralsOf returns how many a session owns.
 func (t *Tree) EphemeralsOf(session zk.SessionID) int { return len(t.owned.sessions[session]) }
 
-// EphemeralBytes returns how many bytes the paths of those have.
-func (t *Tree) EphemeralBytes(session zk.SessionID) int64 { return t.owned.bytes[session] }
+// ephemeralBytes is what an ephemeral takes beside its path when its session ends: for the
+// znode, two events and a place in the transaction.
+const ephemeralBytes = 64
+
+// EphemeralCost returns how many bytes one ephemeral takes of what a session may have.
+func EphemeralCost(path string) int64 { return int64(len(path)) + ephemeralBytes }
+
+// EphemeralBytes returns what those of a session take, as EphemeralCost counts.
+func (t *Tree) EphemeralBytes(session zk.SessionID) int64 {
+	return t.owned.bytes[session] + ephemeralBytes*int64(t.EphemeralsOf(session))
+}
 
 // OwnsEphemerals reports whether a session owns any.
 func (t *Tree) OwnsEphemerals(session zk.SessionID) bool { return len(t.owned.sessions[session]) > 0 }

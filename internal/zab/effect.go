@@ -162,7 +162,7 @@ func (m *Message) String() string {
 		fmt.Fprintf(&b, " last=%s current=%d", FormatZxid(m.Zxid), m.Epoch)
 	case KindUpToDate, KindSync, KindRequest, KindRevalidate:
 	default:
-		if m.Kind == KindPing && m.Zxid < pingDiverged {
+		if m.Kind == KindPing && m.Zxid < pingBusy {
 			b.WriteString(" same " + FormatZxid(PingSame(m.Zxid)))
 			break
 		}

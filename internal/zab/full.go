@@ -18,6 +18,7 @@ const (
 	pingTouched  = zk.NoZxid     // heartbeats that should not wait
 	pingFull     = zk.NoZxid - 1 // the same, and the disk has no space
 	pingDiverged = zk.NoZxid - 2 // the tree is not the one that the transactions make
+	pingBusy     = zk.NoZxid - 3 // sent in the place of a server that is at a long step, by the leader as well
 )
 
 // onSpace notes whether the disk has space for records.
@@ -48,6 +49,26 @@ func PingUnasked(full bool) zk.Zxid {
 		return pingFull
 	}
 	return pingTouched
+}
+
+// Busy is a heartbeat that may be sent for a server that is at a long step: on the links
+// that Heartbeats names, by somebody else, at any time. It answers no ping, asks for none,
+// and says nothing but that the server works.
+func Busy() Message { return Message{Kind: KindPing, Zxid: pingBusy} }
+
+// Heartbeats appends the links that take the message of Busy.
+func (p *Peer) Heartbeats(links []LinkID) []LinkID {
+	switch {
+	case p.lead != nil:
+		for _, l := range p.lead.links {
+			if l.stage == linkServing {
+				links = append(links, l.id)
+			}
+		}
+	case p.learn != nil && p.learn.stage == learnerServing:
+		links = append(links, p.learn.link)
+	}
+	return links
 }
 
 // noteFull notes, from an unasked ping, whether a learner's disk is full. The acks

@@ -293,10 +293,12 @@ func (p *Peer) leaderPing(l *link, m *Message) {
 	switch {
 	case m.Zxid == pingFull, m.Zxid == pingTouched:
 		p.noteFull(l, m)
+	case m.Zxid == pingBusy:
+		l.waitsMs = p.nowMs // the acks that it owes come after its step
 	case m.Zxid < 0:
 		p.noteTree(l, m.Zxid)
 	}
-	if answers := m.Zxid >= 0 || m.Zxid < pingDiverged; answers && len(l.pingsSent) > 0 {
+	if answers := m.Zxid >= 0 || m.Zxid < pingBusy; answers && len(l.pingsSent) > 0 {
 		l.round = l.pingsSent[0]
 		l.pingsSent = l.pingsSent[1:]
 	}
@@ -304,7 +306,7 @@ func (p *Peer) leaderPing(l *link, m *Message) {
 		p.emit(Effect{Kind: EffectTouch, Link: l.id, Touches: m.Touches})
 	}
 	p.tryCommit()
-	if m.Zxid <= pingDiverged && p.lead != nil { // a commit may have ended the role
+	if m.Zxid <= pingDiverged && m.Zxid != pingBusy && p.lead != nil { // a commit may have ended the role
 		p.judge()
 	}
 }

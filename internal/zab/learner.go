@@ -313,6 +313,9 @@ func (p *Peer) trimHistory() {
 // learnerPing answers at once, also while the disk is slow. The touches, and how far
 // the tree is the leader's, are put in by the replica that sends it.
 func (p *Peer) learnerPing(m *Message) {
+	if m.Zxid == pingBusy {
+		return // the leader could not look at an answer
+	}
 	p.send(p.learn.link, Message{Kind: KindPing, Zxid: m.Zxid})
 	if p.learn.diverged {
 		p.tellDiverged()

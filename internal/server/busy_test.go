@@ -1,0 +1,152 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// threeServers starts an ensemble, and returns its leader and the others when they serve.
+func threeServers(t *testing.T, change func(*Config)) (leader *Server, others []*Server) {
+	t.Helper()
+	ports, text := freePorts(t, 6), ""
+	for i := range 3 {
+		text += fmt.Sprintf("server.%d=127.0.0.1:%d:%d\n", i+1, ports[2*i], ports[2*i+1])
+	}
+	config, err := ensemble.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*Server
+	for _, m := range config.Members {
+		all = append(all, start(t, vfs.NewMem(), func(c *Config) {
+			c.ID, c.Ensemble = m.ID, config
+			change(c)
+		}))
+	}
+	awaittest.Until(t, "all serve", func() bool {
+		return all[0].Serves() && all[1].Serves() && all[2].Serves()
+	})
+	for _, s := range all {
+		if s.Leads() {
+			leader = s
+		} else {
+			others = append(others, s)
+		}
+	}
+	return leader, others
+}
+
+// hold keeps the loops of servers at a step, each until the function returned is called.
+func holdLoops(all ...*Server) (resume func()) {
+	until := make(chan struct{})
+	held := make(chan struct{})
+	for _, s := range all {
+		go s.inspect(func(*replica.Replica) {
+			held <- struct{}{}
+			<-until
+		})
+		<-held
+	}
+	return func() { close(until) }
+}
+
+// A step may take longer than syncLimit, on the leader, on the others, on all at once: it is
+// work that everybody has to do, and no reason for an election (review 26, F2).
+func TestServerThatIsAtALongStepIsNotSilent(t *testing.T) {
+	silence := 300 * time.Millisecond
+	leader, others := threeServers(t, func(c *Config) {
+		c.TickTime, c.SyncLimit, c.InitLimit = 100*time.Millisecond, 3, 1000
+	})
+	epoch := leader.Role().Epoch
+	for what, held := range map[string][]*Server{
+		"the leader": {leader}, "the others": others, "all": {leader, others[0], others[1]},
+	} {
+		resume := holdLoops(held...)
+		time.Sleep(5 * silence) // how long the step takes is what the test is about
+		resume()
+		for _, s := range append(others, leader) {
+			s.inspect(func(*replica.Replica) {})
+		}
+		time.Sleep(silence) // an election would begin in this time
+		if role := leader.Role(); role.Mode != ModeLeader || role.Epoch != epoch || !others[0].Serves() || !others[1].Serves() {
+			t.Fatalf("%s: %+v, %v, %v", what, role, others[0].Role(), others[1].Role())
+		}
+	}
+}
+
+// A client must not be told that its session lives by a server that cannot know: another may
+// lead since, and have ended it (review 26, F5).
+func TestServerThatDoesNotLookAtTheOthersAnswersNoPing(t *testing.T) {
+	leader, others := threeServers(t, func(c *Config) {
+		c.TickTime, c.SyncLimit, c.InitLimit = 100*time.Millisecond, 3, 1000
+		c.SessionMin, c.SessionMax = 10*time.Second, 10*time.Second
+	})
+	for _, s := range []*Server{leader, others[0]} {
+		p := dial(t, s, nil)
+		resume := holdLoops(s)
+		awaittest.Until(t, "the loop has not looked for a tick", func() bool { return s.blind(s.monoMs()) })
+		p.send(zk.Request{Op: zk.OpPing}, zk.Request{Op: zk.OpExists, Path: "/"})
+		_ = p.socket.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		if n, err := p.socket.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("server %d answers while it does not look: %v", s.cfg.ID, err)
+		}
+		resume()
+		for _, op := range []zk.Op{zk.OpPing, zk.OpExists} {
+			if h, _ := p.reply(op); h.Code != zk.OK {
+				t.Errorf("server %d: the answer to %v is %v", s.cfg.ID, op, h.Code)
+			}
+		}
+	}
+}
+
+// A loop that hangs is not at work: after initLimit others take the leader for silent.
+func TestServerWhoseLoopHangsLosesItsRole(t *testing.T) {
+	leader, others := threeServers(t, func(c *Config) {
+		c.TickTime, c.SyncLimit, c.InitLimit = 100*time.Millisecond, 3, 10
+	})
+	epoch := leader.Role().Epoch
+	resume := holdLoops(leader)
+	defer resume()
+	awaittest.Until(t, "another leads", func() bool {
+		return (others[0].Leads() || others[1].Leads()) && others[0].Role().Epoch > epoch
+	})
+}
+
+// After a step that took long the next ones take less, down to one event, and more again
+// when they are short.
+func TestStepsTakeLessAfterALongOne(t *testing.T) {
+	var b inbox
+	b.init(func() int64 { return 1 })
+	fill := func() {
+		for range 1000 {
+			b.put(replica.Event{Kind: replica.EventTick})
+		}
+	}
+	fill()
+	if n := len(b.take().events); n != 1000 {
+		t.Fatalf("%d events in the first step", n)
+	}
+	fill()
+	const tick = time.Second
+	for range 10 {
+		b.took(tick, tick)
+	}
+	if n := len(b.take().events); n != 1 {
+		t.Errorf("%d events after long steps", n)
+	}
+	for range 30 {
+		b.took(tick/100, tick)
+	}
+	if n := len(b.take().events); n != 999 {
+		t.Errorf("%d events after short steps", n)
+	}
+}
