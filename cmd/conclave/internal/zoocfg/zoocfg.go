@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net"
 	"path/filepath"
 	"slices"
@@ -291,13 +292,45 @@ func (r *reader) limits() {
 	if high == 0 {
 		high = 20 * c.TickTime
 	}
-	if low > high {
+	r.ticks(low, high)
+	if low > high && low <= timeMax {
 		key := "maxSessionTimeout"
 		if _, given := r.seen[key]; !given {
 			key = "minSessionTimeout"
 		}
 		r.missing(key, fmt.Sprintf("the shortest session (%d ms) is longer than the longest (%d ms)",
 			low/time.Millisecond, high/time.Millisecond))
+	}
+}
+
+// timeMax is the longest time that is counted in ticks: clients and servers tell each other
+// milliseconds in 32 bits, and Apache ZooKeeper multiplies in as many.
+const timeMax = math.MaxInt32 * time.Millisecond
+
+// ticks refuses times that are so many ticks that they are longer than timeMax. low and high
+// are the shortest and the longest session.
+func (r *reader) ticks(low, high time.Duration) {
+	c := &r.out.Server
+	const most = int64(timeMax / time.Millisecond)
+	for _, session := range []struct {
+		key  string
+		time time.Duration
+	}{{"minSessionTimeout", low}, {"maxSessionTimeout", high}} {
+		if session.time > timeMax {
+			r.missing("tickTime", fmt.Sprintf("%d ms make a session of %d ms where %s is not set, longer than %d ms: set fewer, or %s",
+				c.TickTime/time.Millisecond, session.time/time.Millisecond, session.key, most, session.key))
+		}
+	}
+	if c.Ensemble == nil {
+		return
+	}
+	for _, limit := range []struct {
+		key   string
+		ticks int
+	}{{"initLimit", c.InitLimit}, {"syncLimit", c.SyncLimit}} {
+		if tick := int64(c.TickTime / time.Millisecond); int64(limit.ticks)*tick > most {
+			r.missing(limit.key, fmt.Sprintf("%d ticks of %d ms are longer than %d ms: set fewer, or a shorter tickTime", limit.ticks, tick, most))
+		}
 	}
 }
 
