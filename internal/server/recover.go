@@ -77,13 +77,13 @@ func (c *Config) agrees(logged *ensemble.Config) error {
 	case !logged.Meets(c.Ensemble):
 		return fmt.Errorf("the data are of an ensemble that was reconfigured to %s (version=%x), and the configuration "+
 			"names none of its hosts: if they were copied to make another ensemble of them, write version=%x into the file of "+
-			"dynamicConfigFile on each of its servers; else write those servers there",
-			strings.Join(logged.Lines(), ", "), logged.Version, logged.Version)
+			"dynamicConfigFile on each of its servers, or end its name in .%x; else write those servers there",
+			strings.Join(logged.Lines(), ", "), logged.Version, logged.Version, logged.Version)
 	case !c.ReconfigEnabled && !logged.SamePeers(c.Ensemble):
 		return fmt.Errorf("the ensemble was reconfigured to %s (version=%x), the configuration has other servers, and "+
 			"reconfigEnabled is false: set it to true on all servers, or write those servers into the configuration; if you have "+
-			"changed the servers by hand since, write version=%x beside them into the file of dynamicConfigFile on each of them",
-			strings.Join(logged.Lines(), ", "), logged.Version, logged.Version)
+			"changed the servers by hand since, write version=%x beside them into the file of dynamicConfigFile on each of them, or end its name in .%x",
+			strings.Join(logged.Lines(), ", "), logged.Version, logged.Version, logged.Version)
 	}
 	return nil
 }

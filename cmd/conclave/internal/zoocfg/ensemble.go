@@ -87,12 +87,25 @@ func (r *reader) readLines() {
 	for _, e := range r.dynamic {
 		switch {
 		case e.Key == "version":
-			r.problem(e, "may not stand in a dynamic configuration file: the end of its name is the version", "")
+			r.versionLine(e)
 		case !lineKey(e.Key):
 			r.problem(e, "only server., group. and weight. lines may stand in a dynamic configuration file", "")
 		default:
 			r.line(e)
 		}
+	}
+}
+
+// versionLine takes the version of a dynamic file whose name does not end in one. Apache
+// ZooKeeper refuses the line.
+func (r *reader) versionLine(e Entry) {
+	named := versionOf(r.dynamicName)
+	if err := r.lines.Set(e.Key, e.Value); err != nil {
+		r.problem(e, err.Error(), "")
+		return
+	}
+	if written, _ := strconv.ParseInt(e.Value, 16, 64); named != 0 && named != written {
+		r.problem(e, fmt.Sprintf("%x is not the version that the name of this file ends in, %x: rename the file, or take out the line", written, named), "")
 	}
 }
 
@@ -172,7 +185,7 @@ func (r *reader) clientOf(at Entry, m *ensemble.Member) {
 // several takes over an ensemble.
 func (r *reader) several(at Entry, config *ensemble.Config) {
 	c := &r.out.Server
-	config.Version = versionOf(r.dynamicName)
+	config.Version = max(versionOf(r.dynamicName), config.Version)
 	c.Ensemble = config
 	r.forEnsembles(at)
 	r.countParticipants(at, len(config.Participants()))

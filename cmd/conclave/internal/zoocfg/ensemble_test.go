@@ -175,3 +175,26 @@ func TestAnEnsembleOfTheCommandLineIsNotKept(t *testing.T) {
 		t.Error(c.Remarks, err)
 	}
 }
+
+// A server that refuses data of another ensemble tells to write the version there.
+func TestVersionOfADynamicFileIsInItsNameOrInALine(t *testing.T) {
+	for _, c := range []struct {
+		name, line string
+		want       int64
+		err        string
+	}{
+		{"new.dynamic", "", 0, ""},
+		{"new.dynamic", "version=10000000a", 0x10000000a, ""},
+		{"zoo.cfg.dynamic.10000000a", "", 0x10000000a, ""},
+		{"zoo.cfg.dynamic.10000000a", "version=10000000a", 0x10000000a, ""},
+		{"zoo.cfg.dynamic.100000000", "version=10000000a", 0,
+			"/etc/zoo.cfg.dynamic.100000000:4: version: 10000000a is not the version that the name of this file ends in, 100000000: rename the file, or take out the line"},
+		{"new.dynamic", "version=x", 0, `/etc/new.dynamic:4: version: "x" is not a number in hexadecimal`},
+		{"new.dynamic", "version=-1", 0, `/etc/new.dynamic:4: version: "-1" is not a number in hexadecimal`},
+	} {
+		got, err := member(t, static+"dynamicConfigFile=/etc/"+c.name, map[string]string{"/etc/" + c.name: servers + c.line})
+		if told(err) != c.err || err == nil && got.Server.Ensemble.Version != c.want {
+			t.Errorf("%s with %q: %v", c.name, c.line, err)
+		}
+	}
+}

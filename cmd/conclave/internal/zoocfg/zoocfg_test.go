@@ -20,10 +20,9 @@ func read(t *testing.T, lines ...string) (*Config, error) {
 		t.Fatal(err)
 	}
 	return Read(entries, disk(t, map[string]string{
-		"/data/myid":    "2\n",
-		"/two.dynamic":  "server.1=a:1:2;3\nserver.2=b:1:2;2181\n",
-		"/key.dynamic":  "server.1=a:1:2\nclientPort=1\n",
-		"/with.dynamic": "server.1=a:1:2\nversion=5\n",
+		"/data/myid":   "2\n",
+		"/two.dynamic": "server.1=a:1:2;3\nserver.2=b:1:2;2181\n",
+		"/key.dynamic": "server.1=a:1:2\nclientPort=1\n",
 	}))
 }
 
@@ -122,7 +121,6 @@ func TestMistakesAreToldWithFileLineAndNearestKey(t *testing.T) {
 		"wieght.1=2":                                    "zoo.cfg:3: wieght.1: unknown key; did you mean weight.1?",
 		"dynamicConfigFile=none":                        "zoo.cfg:3: dynamicConfigFile: open none: file does not exist",
 		"dynamicConfigFile=key.dynamic":                 "key.dynamic:2: clientPort: only server., group. and weight. lines may stand in a dynamic configuration file",
-		"dynamicConfigFile=with.dynamic":                "with.dynamic:2: version: may not stand in a dynamic configuration file: the end of its name is the version",
 		"electionAlg=0":                                 `zoo.cfg:3: electionAlg: "0" is not 3, the fast election: there is no other`,
 		"peerType=leader":                               `zoo.cfg:3: peerType: "leader" is not observer or participant`,
 		"server.1=a:1:2\nserver.2=a:1:3:observer":       "zoo.cfg:3: server.1: observers need an ensemble of at least two participants, or standaloneEnabled=false",
