@@ -2,6 +2,7 @@ package ensemble
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -30,31 +31,46 @@ type Rules struct {
 //	              would have, a joining server without a client port, a secure
 //	              client port (no release of Apache's reads one yet), too few
 //	              participants, servers put in or out where groups count, a text
-//	              of more than 200 KiB
+//	              of more than 200 KiB, a changed server that could not be started
+//	              with its line
 //
-// Whether a change is under way, and whether a quorum of the new configuration
+// The error is the reason for people, nil with OK. Whether a change is under way, and whether a quorum of the new configuration
 // follows, is for the caller to know.
-func (c *Config) Change(request *zk.Reconfig, rules Rules) (*Config, zk.Code) {
+func (c *Config) Change(request *zk.Reconfig, rules Rules) (*Config, zk.Code, error) {
 	if request.ConfigID != -1 && request.ConfigID != c.Version {
-		return nil, zk.ErrBadVersion
+		return nil, zk.ErrBadVersion, fmt.Errorf("it is for version %x, and %x is in force", request.ConfigID, c.Version)
 	}
 	next, err := c.Next(request)
-	switch {
-	case errors.Is(err, errNumber):
-		return nil, zk.ErrMarshalling
-	case err != nil, len(next.Participants()) < rules.ParticipantsMin:
-		return nil, zk.ErrBadArguments
+	if errors.Is(err, errNumber) {
+		return nil, zk.ErrMarshalling, err
 	}
-	for i := range next.Members {
-		m := &next.Members[i]
-		if len(m.Quorum) > 1 && !rules.MultiAddress || m.Secure.Port != 0 {
-			return nil, zk.ErrBadArguments
+	if err == nil {
+		err = next.allowed(c, rules)
+	}
+	if err != nil {
+		return nil, zk.ErrBadArguments, err
+	}
+	return next.WithVersion(0), zk.OK, nil
+}
+
+// allowed returns why a leader with these rules does not make c of before.
+func (c *Config) allowed(before *Config, rules Rules) error {
+	if n := len(c.Participants()); n < rules.ParticipantsMin {
+		return fmt.Errorf("%d participants are fewer than %d: fewer take standaloneEnabled=false", n, rules.ParticipantsMin)
+	}
+	for i := range c.Members {
+		m := &c.Members[i]
+		switch {
+		case len(m.Quorum) > 1 && !rules.MultiAddress:
+			return fmt.Errorf("server %d has several addresses: that takes multiAddress.enabled=true", m.ID)
+		case m.Secure.Port != 0:
+			return fmt.Errorf("server %d has a port for clients that speak TLS, which other servers cannot read", m.ID)
 		}
 	}
-	if !next.canBeRead() {
-		return nil, zk.ErrBadArguments
+	if !c.canBeRead() {
+		return fmt.Errorf("its text is longer than %d bytes, or is read as something else", changeBytesMax)
 	}
-	return next.WithVersion(0), zk.OK
+	return c.startable(before)
 }
 
 // changeBytesMax is the longest text of a configuration that a reconfig makes. Votes carry

@@ -49,7 +49,7 @@ func TestReconfigMakes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := mustParse(t, three)
-			next, code := before.Change(ask(c.joining, c.leaving, c.members), Rules{ParticipantsMin: 2})
+			next, code, _ := before.Change(ask(c.joining, c.leaving, c.members), Rules{ParticipantsMin: 2})
 			if code != zk.OK || next.Text() != c.want {
 				t.Errorf("%v\n%s", code, next.Text())
 			}
@@ -86,33 +86,62 @@ func TestReconfigIsRefused(t *testing.T) {
 		{"a key that is none", "-", "-", "server.1=a:1:2,server.2=b:1:2,tickTime=5", zk.ErrBadArguments},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, code := mustParse(t, three).Change(ask(c.joining, c.leaving, c.members), Rules{ParticipantsMin: 2}); code != c.want {
+			if _, code, _ := mustParse(t, three).Change(ask(c.joining, c.leaving, c.members), Rules{ParticipantsMin: 2}); code != c.want {
 				t.Errorf("got %v, want %v", code, c.want)
 			}
 		})
 	}
 }
 
+// A reconfig that running servers take over, and that one of them could not be started with.
+func TestReconfigThatNobodyCouldBeStartedWithIsRefused(t *testing.T) {
+	several := mustParse(t, "server.1=a:1:2|b:3:4;5\nserver.2=10.0.0.2:2888:3888;2181\nserver.3=10.0.0.2:2888:3888;2182\nversion=100000000")
+	for _, c := range []struct {
+		name             string
+		before           *Config
+		joining, members string
+		want             string
+	}{
+		{"other ports", mustParse(t, three), "server.4=d:1:2|e:1:3;3", "-", "server.4=d:1:2|e:1:3:participant;0.0.0.0:3: all its addresses must have the same two ports: Conclave opens one of each"},
+		{"other ports in the list", mustParse(t, three), "-", "server.1=a:1:2,server.2=b:1:2|c:3:2", "server.2=b:1:2|c:3:2:participant: all its addresses must have the same two ports: Conclave opens one of each"},
+		{"clients on the quorum port", mustParse(t, three), "server.4=d:1:2;1", "-", "server.4=d:1:2:participant;0.0.0.0:1: a port for clients is one of its two ports for servers"},
+		{"clients on the election port", mustParse(t, three), "-", "server.1=a:1:2;a:2,server.2=b:1:2", "server.1=a:1:2:participant;a:2: a port for clients is one of its two ports for servers"},
+		{"clients on a port that is open on all addresses", mustParse(t, three), "server.4=d:1:2|e:1:2;127.0.0.1:2", "-", "server.4=d:1:2|e:1:2:participant;127.0.0.1:2: a port for clients is one of its two ports for servers"},
+		{"two at one address", mustParse(t, three), "-", "server.1=a:1:2,server.2=a:2:3", "server.2=a:2:3:participant: a:2 is an address of server 1"},
+		{"one at the address of one that stays", mustParse(t, three), "-", line1 + line2 + line3 + "server.9=10.0.0.1:3888:5;6", "server.9=10.0.0.1:3888:5:participant;0.0.0.0:6: 10.0.0.1:3888 is an address of server 1"},
+		{"clients elsewhere on the host", mustParse(t, three), "server.4=10.0.0.4:1:2;10.0.0.5:1", "-", ""},
+		{"places of each machine's own", mustParse(t, three), "-", "server.1=localhost:1:2,server.2=localhost:1:2", ""},
+		{"two that change places", mustParse(t, three), "-", "server.1=10.0.0.2:2888:3888,server.2=10.0.0.1:2888:3888", ""},
+		{"others that are so, and stay", several, "server.4=d:1:2;3", "-", ""},
+		{"another that becomes so", several, "server.1=a:1:2|b:3:5;5", "-", "server.1=a:1:2|b:3:5:participant;0.0.0.0:5: all its addresses must have the same two ports: Conclave opens one of each"},
+	} {
+		_, code, why := c.before.Change(ask(c.joining, "-", c.members), Rules{ParticipantsMin: 2, MultiAddress: true})
+		if want := map[bool]zk.Code{true: zk.OK, false: zk.ErrBadArguments}[c.want == ""]; code != want || c.want == "" && why != nil || c.want != "" && (why == nil || why.Error() != c.want) {
+			t.Errorf("%s: %v, %v\nwant %s", c.name, code, why, c.want)
+		}
+	}
+}
+
 func TestReconfigFollowsTheRules(t *testing.T) {
 	c := mustParse(t, three)
-	if next, code := c.Change(ask("-", "2,3", "-"), Rules{ParticipantsMin: 1}); code != zk.OK || len(next.Members) != 1 {
+	if next, code, _ := c.Change(ask("-", "2,3", "-"), Rules{ParticipantsMin: 1}); code != zk.OK || len(next.Members) != 1 {
 		t.Error("one server alone:", code)
 	}
-	if _, code := c.Change(ask("server.4=d:1:2|e:1:2;3", "-", "-"), Rules{ParticipantsMin: 2, MultiAddress: true}); code != zk.OK {
+	if _, code, _ := c.Change(ask("server.4=d:1:2|e:1:2;3", "-", "-"), Rules{ParticipantsMin: 2, MultiAddress: true}); code != zk.OK {
 		t.Error("several addresses:", code)
 	}
 	for version, want := range map[int64]zk.Code{-1: zk.OK, 0x100000000: zk.OK, 0: zk.ErrBadVersion, 0x100000001: zk.ErrBadVersion} {
 		request := ask("-", "3", "-")
 		request.ConfigID = version
-		if _, code := c.Change(request, Rules{ParticipantsMin: 2}); code != want {
+		if _, code, _ := c.Change(request, Rules{ParticipantsMin: 2}); code != want {
 			t.Errorf("version %x: %v", version, code)
 		}
 	}
 	groups := mustParse(t, three+"\ngroup.1=1:2:3")
-	if _, code := groups.Change(ask("-", "3", "-"), Rules{ParticipantsMin: 2}); code != zk.ErrBadArguments {
+	if _, code, _ := groups.Change(ask("-", "3", "-"), Rules{ParticipantsMin: 2}); code != zk.ErrBadArguments {
 		t.Error("out of a group:", code)
 	}
-	if next, code := groups.Change(ask("-", "-", three), Rules{ParticipantsMin: 2}); code != zk.OK || next.Groups != nil {
+	if next, code, _ := groups.Change(ask("-", "-", three), Rules{ParticipantsMin: 2}); code != zk.OK || next.Groups != nil {
 		t.Error("from groups to a majority:", code)
 	}
 }
@@ -131,7 +160,7 @@ func TestManyServersJoinAtTheCostOfTheirNumber(t *testing.T) {
 	}
 	text := joining.String()
 	began := time.Now()
-	next, code := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{ParticipantsMin: 2})
+	next, code, _ := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{ParticipantsMin: 2})
 	if code != zk.ErrBadArguments || next != nil {
 		t.Fatalf("%v", code)
 	}
@@ -139,14 +168,14 @@ func TestManyServersJoinAtTheCostOfTheirNumber(t *testing.T) {
 		t.Errorf("%d servers took %v", servers, took)
 	}
 	text += "1000000=n7:9:1;9" // an address of one of them
-	if _, code := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{}); code != zk.ErrBadArguments {
+	if _, code, _ := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{}); code != zk.ErrBadArguments {
 		t.Errorf("an address of another: %v", code)
 	}
 	for text, want := range map[string]zk.Code{
 		"1=10.0.0.9:1:2;3,2=10.0.0.1:1:2;3": zk.OK,              // that of one that has moved
 		"2=10.0.0.1:1:2;3,1=10.0.0.9:1:2;3": zk.ErrBadArguments, // of one that will
 	} {
-		if _, code := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{}); code != want {
+		if _, code, _ := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{}); code != want {
 			t.Errorf("%s: %v, expected %v", text, code, want)
 		}
 	}

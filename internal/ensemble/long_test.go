@@ -25,7 +25,7 @@ func TestAReconfigThatCannotBeReadIsRefused(t *testing.T) {
 	}
 	for n, want := range map[int]zk.Code{3: zk.OK, 4000: zk.OK, 6500: zk.ErrBadArguments, 13000: zk.ErrBadArguments} {
 		joining := observers(n)
-		next, code := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &joining}, Rules{ParticipantsMin: 2})
+		next, code, _ := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &joining}, Rules{ParticipantsMin: 2})
 		if code != want {
 			t.Errorf("%d observers: %v, want %v", n, code, want)
 		}

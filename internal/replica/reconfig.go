@@ -22,6 +22,9 @@ type Ensembles struct {
 	// Learned is proposed in the log of another server. It says where servers are,
 	// and is kept nowhere.
 	Learned *ensemble.Config
+	// Refused is why the last reconfig of this step that could not be made was refused, to be
+	// told to the operator.
+	Refused error
 }
 
 // configDataVersion is that of the znode of the configuration after each reconfig, as in
@@ -59,8 +62,9 @@ func (r *Replica) reconfigured(w *asked) (*ensemble.Config, zk.Code) {
 	if !ok || w.owner != 0 && !r.opts.Auth.Allow(node.ACL(), zk.PermWrite, w.identities) {
 		return nil, zk.ErrNoAuth // before all work; ZooKeeper looks at it last
 	}
-	next, code := r.ensemble.inForce.Change(w.request.Reconfig, r.opts.Reconfig)
+	next, code, why := r.ensemble.inForce.Change(w.request.Reconfig, r.opts.Reconfig)
 	if code != zk.OK {
+		r.effects.Ensembles.Refused = why
 		return nil, code
 	}
 	if !r.peer.InStep(next.Quorum()) {

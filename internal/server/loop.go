@@ -61,6 +61,7 @@ func (s *Server) runLoop() {
 			s.audited(effects.Audited)
 		}
 		s.reconfigure(&effects.Ensembles)
+		s.warnRefused(effects.Ensembles.Refused)
 		s.persist(effects.Disk)
 		s.tellPeers(effects)
 		s.busy.lookedMs.Store(cmp.Or(now.WaitsMs, now.MonoMs))

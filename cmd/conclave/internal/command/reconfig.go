@@ -316,7 +316,7 @@ func reconfigRefused(err error) error {
 		zk.ErrNewConfigNoQuorum:  "a quorum of the new servers must follow the leader: start them, and look at conclave status on each",
 		zk.ErrReconfigInProgress: "wait until the other reconfig has ended, then look at conclave config",
 		zk.ErrBadVersion:         "somebody else changed the configuration: look at conclave config, and call it again",
-		zk.ErrBadArguments:       "the servers refuse it: fewer than two participants, an address that another server has, or a server that joins without a client port",
+		zk.ErrBadArguments:       "the servers refuse it: fewer than two participants, an address that another server has, a server that joins without a client port, or one that could not be started so; the log of the leader says why",
 		zk.ErrUnimplemented:      "a standalone server takes no reconfig, unless it was started with standaloneEnabled=false",
 		zk.ErrConnectionLoss:     "the answer was lost, and no server shows the change: look at conclave config before you repeat it",
 	} {

@@ -1,0 +1,87 @@
+package ensemble
+
+import (
+	"errors"
+	"fmt"
+)
+
+// startable returns why one of the servers that differ from those of before could not be
+// started with its line, by what the lines alone say. A reconfig that everybody takes over
+// while they run, and nobody could be started with, is found out after a power failure.
+func (c *Config) startable(before *Config) error {
+	taken := make(map[Address]*Member) // by a server that stays as it was
+	var changed []*Member
+	for i := range c.Members {
+		m := &c.Members[i]
+		if old := before.Member(m.ID); old == nil || !equalMembers(*old, *m) {
+			changed = append(changed, m)
+			continue
+		}
+		m.take(taken)
+	}
+	for _, m := range changed {
+		if err := m.startable(); err != nil {
+			return fmt.Errorf("server.%d=%s: %w", m.ID, m, err)
+		}
+		for _, address := range m.peers() {
+			if other := taken[address]; other != nil && other != m && !address.Local() {
+				return fmt.Errorf("server.%d=%s: %s is an address of server %d", m.ID, m, address, other.ID)
+			}
+		}
+		m.take(taken)
+	}
+	return nil
+}
+
+// peers returns where other servers reach a server.
+func (m *Member) peers() []Address {
+	return append(append([]Address(nil), m.Quorum...), m.Election...)
+}
+
+func (m *Member) take(taken map[Address]*Member) {
+	for _, address := range m.peers() {
+		taken[address] = m
+	}
+}
+
+var (
+	errSeveralPorts = errors.New("all its addresses must have the same two ports: Conclave opens one of each")
+	errClientPort   = errors.New("a port for clients is one of its two ports for servers")
+)
+
+// startable returns why a server could not open its ports.
+func (m *Member) startable() error {
+	if m.ManyPorts() {
+		return errSeveralPorts
+	}
+	if m.ClientsMeetPeers(len(m.Quorum) > 1) {
+		return errClientPort
+	}
+	return nil
+}
+
+// ManyPorts reports whether a server has several addresses whose ports differ.
+func (m *Member) ManyPorts() bool {
+	for i := range m.Quorum {
+		if m.Quorum[i].Port != m.Quorum[0].Port || m.Election[i].Port != m.Election[0].Port {
+			return true
+		}
+	}
+	return false
+}
+
+// ClientsMeetPeers reports whether a server's port for clients is one of its two for servers,
+// on an address of both, as far as names tell. onAll: those for servers are open on all addresses.
+func (m *Member) ClientsMeetPeers(onAll bool) bool {
+	for _, client := range []Address{m.Client, m.Secure} {
+		if client.Port == 0 {
+			continue
+		}
+		for _, peer := range m.peers() {
+			if client.Port == peer.Port && (onAll || client.Wildcard() || peer.Wildcard() || client.Same(peer)) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,64 @@
+package inprocess
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A client that asks for what nobody could be started with gets a code; the reason is in
+// the log of the leader.
+func TestReasonOfARefusedReconfigIsLogged(t *testing.T) {
+	base := server.Default()
+	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
+	base.ReconfigEnabled, base.Auth.SkipACL, base.Reconfig.MultiAddress = true, true, true
+	var log sharedLog
+	e, err := Start(Options{Servers: 3, Base: base, Logger: func(int) *slog.Logger { return slog.New(slog.NewTextHandler(&log, nil)) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	serve(t, e)
+	lead(t, e)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	c, err := client.Dial(ctx, strings.Join(e.Addrs(), ","), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, _, err = c.Reconfig(ctx, client.Change{Version: -1, Joining: []string{"server.4=10.0.0.1:1:2|10.0.0.2:3:4;5"}})
+	if !errors.Is(err, zk.ErrBadArguments) {
+		t.Errorf("the client got %v", err)
+	}
+	const want = "server.4=10.0.0.1:1:2|10.0.0.2:3:4:participant;0.0.0.0:5: all its addresses must have the same two ports"
+	if got := log.text(); !strings.Contains(got, "a reconfig was refused") || !strings.Contains(got, want) {
+		t.Errorf("the log:\n%s", got)
+	}
+}
+
+// sharedLog is what several servers log.
+type sharedLog struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *sharedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *sharedLog) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
