@@ -29,7 +29,7 @@ func (s *Server) listenForClients() error {
 	s.clients = [clientPorts]clientPort{{key: "clientPort"}, {key: "secureClientPort", secure: true}}
 	var line ensemble.Member
 	if s.cfg.Ensemble != nil {
-		if m := (&addressBook{inForce: s.cfg.Ensemble, proposed: s.cfg.Pending}).line(s.cfg.ID); m != nil {
+		if m := s.cfg.Line(); m != nil {
 			line = *m
 		}
 	}

@@ -109,8 +109,11 @@ type StorageConfig struct {
 // EnsembleConfig is about the servers of an ensemble. Without one the server is
 // standalone, and only ID has a meaning.
 type EnsembleConfig struct {
-	Ensemble         *ensemble.Config
-	ID               quorum.ID     // this server's number, 1 if it is standalone
+	Ensemble *ensemble.Config
+	ID       quorum.ID // this server's number, 1 if it is standalone
+	// Own is the line of a server that Ensemble does not name, because it is still to be
+	// added, or was taken out. Nil: it has none.
+	Own              *ensemble.Member
 	Observer         bool          // peerType=observer: takes part without a vote
 	InitLimit        int           // ticks for each step of joining
 	SyncLimit        int           // ticks of silence between servers
@@ -143,6 +146,14 @@ type EnsembleConfig struct {
 	// SaveEnsemble was given last as a proposal. Nil for none. It is ignored unless
 	// it is newer than Ensemble, and than all that the log has.
 	Pending *ensemble.Config
+}
+
+// Line returns the line by which this server starts, nil if it has none. Ensemble is not nil.
+func (c *EnsembleConfig) Line() *ensemble.Member {
+	if m := c.Ensemble.Member(c.ID); m != nil {
+		return m
+	}
+	return c.Own
 }
 
 // AuditConfig is about the audit log.

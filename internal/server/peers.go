@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -104,7 +105,7 @@ func (s *Server) listenForPeers() error {
 	if s.cfg.Ensemble == nil {
 		return nil
 	}
-	line := (&addressBook{inForce: s.cfg.Ensemble, proposed: s.cfg.Pending}).line(s.cfg.ID)
+	line := s.cfg.Line()
 	if line == nil {
 		line = new(ensemble.Member)
 	}
@@ -217,7 +218,7 @@ func (p *peers) listen(book *addressBook) {
 
 // advertised is where this server says that its election port is.
 func (p *peers) advertised(book *addressBook) []peerwire.Address {
-	if line := book.line(p.server.cfg.ID); line != nil {
+	if line := cmp.Or(book.line(p.server.cfg.ID), p.server.cfg.Own); line != nil {
 		return line.Election
 	}
 	return nil

@@ -261,7 +261,7 @@ func certified(t *zoocfg.TLS) bool {
 
 // peerPorts are where this server listens for others.
 func peerPorts(cfg *server.Config) []string {
-	m := cfg.Ensemble.Member(cfg.ID)
+	m := cfg.Line()
 	if m == nil {
 		return nil
 	}

@@ -21,4 +21,6 @@
 //	zoocfg-C4  What Files has written is read as the same ensemble, here and by
 //	           Apache, and so is what Apache has written. A crash between leaves
 //	           files that can be read.
+//	zoocfg-C5  Files puts nothing that a start would be refused with in the place of
+//	           what one is possible with.
 package zoocfg

@@ -197,9 +197,10 @@ func (r *reader) several(at Entry, config *ensemble.Config) {
 	if !r.standalone {
 		c.Reconfig.ParticipantsMin = 1
 	}
-	r.own(at, config)
 	r.proposed()
-	r.keep(at)
+	if own := r.own(at, config); own != nil {
+		r.keep(at, own)
+	}
 }
 
 // countParticipants says what a number of participants is worth.
@@ -212,30 +213,33 @@ func (r *reader) countParticipants(at Entry, participants int) {
 	}
 }
 
-// own finds this server among the others.
-func (r *reader) own(at Entry, config *ensemble.Config) {
+// own finds this server among the others, nil if it cannot be started with them.
+func (r *reader) own(at Entry, config *ensemble.Config) *ensemble.Member {
 	c := &r.out.Server
 	if c.DataDir == "" {
-		return
+		return nil
 	}
 	file := filepath.Join(c.DataDir, "myid")
 	id, found, err := datadir.MyID(r.fsys, c.DataDir)
 	switch {
 	case err != nil:
 		r.errs = append(r.errs, err)
-		return
+		return nil
 	case !found:
 		r.errs = append(r.errs, fmt.Errorf("%s: is missing: write this server's number N, that of its line server.N, into it", file))
-		return
+		return nil
 	}
 	c.ID = quorum.ID(id)
-	m := config.Member(c.ID)
+	m, line := config.Member(c.ID), r.entryOf(at, c.ID)
+	if m == nil && c.ReconfigEnabled {
+		m, line = r.notAmong(line)
+		c.Own = m
+	}
 	if m == nil {
 		r.errs = append(r.errs, fmt.Errorf("%s: server %d is not among the server lines (%s and on): "+
 			"a server that is to join needs a line of its own too", file, id, at.where()))
-		return
+		return nil
 	}
-	line := r.entryOf(at, c.ID)
 	c.Observer = m.Observer
 	r.out.Server.ListenOnAll = r.listenOnAll
 	if r.observer != m.Observer {
@@ -244,11 +248,43 @@ func (r *reader) own(at Entry, config *ensemble.Config) {
 		}
 	}
 	r.clientOf(line, m)
+	return m
 }
+
+// ownLineKey has the line of a server that is not among the others.
+const ownLineKey = "conclave.ownLine"
+
+// notAmong finds the line of a server that is not among the others, and where it stands: in
+// the configuration that was proposed when it stopped, or where it was kept. Nil for none.
+func (r *reader) notAmong(at Entry) (*ensemble.Member, Entry) {
+	id := r.out.Server.ID
+	if next := r.out.Server.Pending; next != nil && next.Member(id) != nil {
+		m := *next.Member(id)
+		if r.clientPort != 0 { // that counts until it is in force
+			m.Client = ensemble.Address{}
+		}
+		if r.securePort != 0 {
+			m.Secure = ensemble.Address{}
+		}
+		return &m, Entry{Key: serverKey(id), File: nextName(r.file)}
+	}
+	if r.ownLine == "" {
+		return nil, at
+	}
+	at = r.seen[ownLineKey]
+	m, err := ensemble.ParseMember(id, r.ownLine)
+	if err != nil {
+		r.problem(at, err.Error(), "")
+		return nil, at
+	}
+	return &m, at
+}
+
+func serverKey(id quorum.ID) string { return "server." + strconv.FormatInt(int64(id), 10) }
 
 // entryOf is the line of a server, to name it.
 func (r *reader) entryOf(otherwise Entry, id quorum.ID) Entry {
-	key := "server." + strconv.FormatInt(int64(id), 10)
+	key := serverKey(id)
 	for _, e := range slices.Backward(r.lineEntries) {
 		if e.Key == key {
 			return e
@@ -303,8 +339,9 @@ func (r *reader) proposed() {
 	}
 }
 
-// keep makes changes of the ensemble durable in the files that it was read from.
-func (r *reader) keep(at Entry) {
+// keep makes changes of the ensemble durable in the files that it was read from. own is the
+// line of this server.
+func (r *reader) keep(at Entry, own *ensemble.Member) {
 	c := &r.out.Server
 	if !c.ReconfigEnabled {
 		return
@@ -319,5 +356,35 @@ func (r *reader) keep(at Entry) {
 		r.errs = append(r.errs, err)
 		return
 	}
+	files.own, files.start = *own, r.startWith
+	if r.inFile("clientPort") {
+		files.client = listening(r.clientHost, r.clientPort)
+	}
+	if r.inFile("secureClientPort") {
+		files.secure = listening(r.secureHost, r.securePort)
+	}
 	c.SaveEnsemble = files.Save
+}
+
+// inFile reports whether nothing but files says what a key is.
+func (r *reader) inFile(key string) bool {
+	e, given := r.seen[key]
+	return !given || e.Line != 0
+}
+
+func listening(host string, port int) ensemble.Address {
+	return ensemble.Address{Host: strings.Trim(host, "[]"), Port: uint16(port)}
+}
+
+// startWith returns why a start would be refused if the static file had this text, with what
+// was given beside it.
+func (r *reader) startWith(static []byte) error {
+	entries, err := Parse(r.file, static)
+	if err != nil {
+		return err
+	}
+	from := slices.IndexFunc(r.given, func(e Entry) bool { return e.Line != 0 })
+	others := slices.DeleteFunc(slices.Clone(r.given), func(e Entry) bool { return e.Line != 0 })
+	_, err = Read(slices.Concat(others[:from], entries, others[from:]), r.fsys)
+	return err
 }

@@ -23,11 +23,20 @@ import (
 //	zoo.cfg.bak             zoo.cfg as it was when the lines still stood in it
 //
 // Every file is replaced in one durable step, and zoo.cfg after the file that it
-// names: a crash leaves the old configuration or the new one.
+// names: a crash leaves the old configuration or the new one. What the lines of the new one
+// do not say any more, and a start needs, is put into zoo.cfg: the port for clients, and the
+// line of a server that they do not name.
 type Files struct {
 	fsys   vfs.FS
 	static string // absolute
 	id     quorum.ID
+
+	own            ensemble.Member  // the line of this server, as long as no newer one names it
+	client, secure ensemble.Address // where its clients connect; port 0: no file has to say it
+
+	// start returns why a start would be refused with this text of the static file. Nil:
+	// none would be.
+	start func(static []byte) error
 }
 
 // NewFiles returns the files of the server of that number beside a static
@@ -48,7 +57,8 @@ const tempSuffix = ".tmp"
 
 // Save writes a configuration down: one that is proposed if next, otherwise
 // the one that has come into force. One goroutine calls it at a time. After an
-// error the files stand for the old configuration, or for the new one.
+// error the files stand for the old configuration, or for the new one. One that a start
+// would be refused with, and not with the old one, is an error (zoocfg-C5).
 func (f *Files) Save(c *ensemble.Config, next bool) error {
 	if next {
 		return f.replace(nextName(f.static), sorted(append(c.Lines(), "version="+hex(c.Version))))
@@ -84,46 +94,105 @@ func (f *Files) pointTo(name string, c *ensemble.Config) error {
 	if err != nil {
 		return err
 	}
-	m := c.Member(f.id)
-	rest, hadLines := without(text, m != nil && m.Client.Port != 0)
-	rest = append(rest, "dynamicConfigFile="+escape(filepath.ToSlash(name))+"\n"...)
-	if bytes.Equal(rest, text) {
-		return nil
-	}
-	if hadLines {
-		if err := f.replace(f.static+".bak", text); err != nil {
+	rest, hadLines := f.edited(text, name, c.Member(f.id))
+	if !bytes.Equal(rest, text) {
+		if err := f.startable(rest, text); err != nil {
+			return err
+		}
+		if hadLines {
+			if err := f.replace(f.static+".bak", text); err != nil {
+				return err
+			}
+		}
+		if err := f.replace(f.static, rest); err != nil {
 			return err
 		}
 	}
-	return f.replace(f.static, rest)
+	f.note(c.Member(f.id))
+	return nil
 }
 
-// without leaves out of a static file what a dynamic one says, all else as it
-// was written, comments too. The client port goes only if a server line has it.
+// startable refuses a static file that a start would be refused with, and not with the one of
+// before: zoocfg-C5.
+func (f *Files) startable(now, before []byte) error {
+	if f.start == nil {
+		return nil
+	}
+	err := f.start(now)
+	if err == nil || f.start(before) != nil {
+		return nil
+	}
+	return fmt.Errorf("%s stays as it is, for with the new configuration this server could not be started: %w", f.static, err)
+}
+
+// note takes over what a line of this server says, nil for none.
+func (f *Files) note(m *ensemble.Member) {
+	if m == nil {
+		return
+	}
+	f.own = *m
+	if m.Client.Port != 0 {
+		f.client = m.Client
+	}
+	if m.Secure.Port != 0 {
+		f.secure = m.Secure
+	}
+}
+
+// edited is a static file that names a dynamic one, with m for this server, nil for none.
 // hadLines: the ensemble stood in this file.
-func without(text []byte, clientPort bool) (rest []byte, hadLines bool) {
+func (f *Files) edited(text []byte, name string, m *ensemble.Member) (rest []byte, hadLines bool) {
+	says := map[string]bool{"dynamicConfigFile": true, "peerType": true, ownLineKey: true}
+	ports := []struct {
+		key     string
+		in, was ensemble.Address
+	}{{key: "clientPort", was: f.client}, {key: "secureClientPort", was: f.secure}}
+	if m != nil {
+		ports[0].in, ports[1].in = m.Client, m.Secure
+	}
+	for _, p := range ports {
+		says[p.key], says[p.key+"Address"] = p.in.Port != 0, p.in.Port != 0
+	}
+	rest, kept, hadLines := without(text, says)
+	for _, p := range ports {
+		if m != nil && p.in.Port == 0 && p.was.Port != 0 && !kept[p.key] {
+			rest = fmt.Appendf(rest, "%s=%d\n", p.key, p.was.Port)
+			if p.was.Host != "" && !p.was.Wildcard() {
+				rest = fmt.Appendf(rest, "%sAddress=%s\n", p.key, p.was.Host)
+			}
+		}
+	}
+	if m == nil && f.own.Quorum != nil {
+		rest = append(rest, ownLineKey+"="+f.own.String()+"\n"...)
+	}
+	return append(rest, "dynamicConfigFile="+escape(filepath.ToSlash(name))+"\n"...), hadLines
+}
+
+// without leaves the lines of an ensemble out of a static file, and the keys that a dynamic
+// one says, all else as it was written, comments too. kept are the other keys; hadLines: the
+// ensemble stood in this file.
+func without(text []byte, says map[string]bool) (rest []byte, kept map[string]bool, hadLines bool) {
 	lines := lineReader{text: text, line: 1}
-	kept := 0
+	kept = map[string]bool{}
+	copied := 0
 	for lines.next() {
 		e, err := split(lines.logical)
-		switch {
-		case err != nil:
-			continue
-		case lineKey(e.Key):
-			hadLines = true
-		case e.Key == "dynamicConfigFile", e.Key == "peerType":
-		case clientPort && (e.Key == "clientPort" || e.Key == "clientPortAddress"):
-		default:
+		if err != nil {
 			continue
 		}
-		rest = append(rest, text[kept:lines.from]...)
-		kept = lines.at
+		if line := lineKey(e.Key); line || says[e.Key] {
+			hadLines = hadLines || line
+			rest = append(rest, text[copied:lines.from]...)
+			copied = lines.at
+			continue
+		}
+		kept[e.Key] = true
 	}
-	rest = append(rest, text[kept:]...)
+	rest = append(rest, text[copied:]...)
 	if len(rest) > 0 && rest[len(rest)-1] != '\n' {
 		rest = append(rest, '\n')
 	}
-	return rest, hadLines
+	return rest, kept, hadLines
 }
 
 // escape writes a value so that Parse, and Java, read it back.

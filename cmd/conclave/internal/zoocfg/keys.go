@@ -335,7 +335,9 @@ func (r *reader) ensembleKeys() map[string]setting {
 		"multiAddress.enabled":                    used(flag(&c.Reconfig.MultiAddress), "false", "servers may have several addresses; one that has opens its ports on all addresses of the machine"),
 		"multiAddress.reachabilityCheckEnabled":   idle(flag(nil), whyAddresses),
 		"multiAddress.reachabilityCheckTimeoutMs": idle(count, whyAddresses),
-		"oraclePath":                  inEnsemble(refused(text(nil), "none", whyOracle)),
+		"oraclePath": inEnsemble(refused(text(nil), "none", whyOracle)),
+		ownLineKey: used(text(&r.ownLine), "none", "the line of this server, what is after `server.N=`, where the `server.N` lines have none of it: it is to be added, or was taken out. "+
+			"With `reconfigEnabled=true`; the server writes it here itself. Not in Apache ZooKeeper, which does not start then"),
 		"conclave.linearizableReads":  used(flag(&c.LinearizableReads), "false", "a read sees every write that was acknowledged before it, on whichever server; it costs a round to the leader. Not in Apache ZooKeeper"),
 		"conclave.electionFinalizeMs": used(millis(&c.ElectionFinalize, 0), "0 ms", "how long a server with a quorum of votes waits for a better one. Apache ZooKeeper waits 200"),
 		"conclave.silenceMs":          used(millis(&c.SilenceTime, 0), "0 ms", "a silent leader or follower is left after this, however long a tick is; 0 is `syncLimit` ticks. Not in Apache ZooKeeper"),

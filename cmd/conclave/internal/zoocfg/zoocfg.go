@@ -84,7 +84,7 @@ func (p *Problem) Error() string {
 // dynamicConfigFile names, and myid in the data directory. The error joins a
 // *Problem for each setting that cannot be taken.
 func Read(entries []Entry, fsys vfs.FS) (*Config, error) {
-	r := &reader{out: &Config{Server: server.Default()}, fsys: fsys, standalone: true, seen: map[string]Entry{}}
+	r := &reader{out: &Config{Server: server.Default()}, fsys: fsys, given: entries, standalone: true, seen: map[string]Entry{}}
 	r.table, r.families = r.keys(), r.keyFamilies()
 	if at := slices.IndexFunc(entries, func(e Entry) bool { return e.Line != 0 }); at >= 0 {
 		r.file = entries[at].File
@@ -105,6 +105,7 @@ type reader struct {
 	families []family
 	seen     map[string]Entry // the last entry of each key
 	fsys     vfs.FS
+	given    []Entry
 	file     string // the static file, "" if there is none
 
 	clientPort   int
@@ -118,7 +119,8 @@ type reader struct {
 	saslProvider bool   // authProvider.N names that of SASL
 	observer     bool   // peerType
 
-	listenOnAll bool // quorumListenOnAllIPs
+	listenOnAll bool   // quorumListenOnAllIPs
+	ownLine     string // ownLineKey
 
 	adminForced     bool // admin.forceHttps
 	adminNeeds      bool // admin.needClientAuth

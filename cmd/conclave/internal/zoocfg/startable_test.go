@@ -1,0 +1,199 @@
+package zoocfg
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+)
+
+// save puts a configuration in force, as a server does that was started with the files.
+func (a *at) save(texts ...string) {
+	a.Helper()
+	save := a.start().Server.SaveEnsemble
+	for _, text := range texts {
+		if err := save(a.parse(text), false); err != nil {
+			a.Fatal(err)
+		}
+	}
+}
+
+// A whole new list may say no ports for clients: then those of before stay, in zoo.cfg.
+func TestPortForClientsThatNoLineSaysAnyMoreStays(t *testing.T) {
+	const none = "server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n"
+	for line, want := range map[string]struct{ keys, addr, secure string }{
+		"2182":              {"clientPort=2182\n", ":2182", ""},
+		"10.0.0.2:2182":     {"clientPort=2182\nclientPortAddress=10.0.0.2\n", "10.0.0.2:2182", ""},
+		"[::1]:2182;2282":   {"clientPort=2182\nclientPortAddress=0:0:0:0:0:0:0:1\nsecureClientPort=2282\n", "[0:0:0:0:0:0:0:1]:2182", ":2282"},
+		";10.0.0.2:2282":    {"secureClientPort=2282\nsecureClientPortAddress=10.0.0.2\n", "", "10.0.0.2:2282"},
+		"2182;0.0.0.0:2282": {"clientPort=2182\nsecureClientPort=2282\n", ":2182", ":2282"},
+	} {
+		a := newAt(t)
+		first := strings.Replace(servers, ";2182", ";"+line, 1)
+		a.disk = disk(t, map[string]string{"/data/myid": "2", "/etc/zoo.cfg": static + "reconfigEnabled=true\nssl.keyStore.location=/k.pem\nssl.trustStore.location=/k.pem\n" + first})
+		a.save(first + "version=100000000")
+		before := a.start().Server
+		a.save(none + "version=100000001")
+		got := a.start().Server
+		if !strings.Contains(a.text("/etc/zoo.cfg"), want.keys+"dynamicConfigFile=/etc/zoo.cfg.dynamic.100000001\n") || got.ClientAddr != want.addr || got.SecureAddr != want.secure ||
+			got.ClientAddr != before.ClientAddr || got.SecureAddr != before.SecureAddr || got.Ensemble.Version != 0x100000001 {
+			t.Errorf("%s: %q and %q:\n%s", line, got.ClientAddr, got.SecureAddr, a.text("/etc/zoo.cfg"))
+		}
+		a.save(none+"version=100000002", first+"version=100000003")
+		if got := a.start().Server; got.ClientAddr != want.addr || got.SecureAddr != want.secure || strings.Contains(a.text("/etc/zoo.cfg"), "lientPort") {
+			t.Errorf("%s, and back: %q and %q:\n%s", line, got.ClientAddr, got.SecureAddr, a.text("/etc/zoo.cfg"))
+		}
+	}
+}
+
+// The port that the last line has said is the one that stays, without a start in between.
+func TestPortForClientsThatAReconfigHasMovedStays(t *testing.T) {
+	a := newAt(t)
+	a.save(servers+"version=100000000", strings.Replace(servers, ";2182", ";2199", 1)+"version=100000001",
+		strings.ReplaceAll(servers, ";2182", "")+"version=100000002")
+	if got := a.start().Server.ClientAddr; got != ":2199" {
+		t.Errorf("%s:\n%s", got, a.text("/etc/zoo.cfg"))
+	}
+}
+
+func TestSecurePortOfALineTakesThePlaceOfThatOfTheFile(t *testing.T) {
+	a := newAt(t)
+	a.disk = disk(t, map[string]string{"/data/myid": "2", "/etc/zoo.cfg": static + "reconfigEnabled=true\nssl.keyStore.location=/k.pem\nssl.trustStore.location=/k.pem\nsecureClientPort=2281\n" + servers})
+	a.save(strings.Replace(servers, ";2182", ";2182;2290", 1) + "version=100000001")
+	if got := a.start().Server.SecureAddr; got != ":2290" {
+		t.Errorf("%q:\n%s", got, a.text("/etc/zoo.cfg"))
+	}
+}
+
+// joiner is the disk of a server that is to be added: the servers of the present have no
+// line of it.
+func joiner(t *testing.T, own string) *at {
+	return &at{t, disk(t, map[string]string{"/data/myid": "4", "/etc/zoo.cfg": static + "reconfigEnabled=true\n" + servers + own})}
+}
+
+func TestServerThatIsToBeAddedIsStartedAgain(t *testing.T) {
+	a := joiner(t, "server.4=d:2888:3888:observer;2184\n")
+	for _, version := range []string{"100000000", "100000007"} {
+		a.save(servers + "version=" + version)
+		c := a.start()
+		s := c.Server
+		if s.ID != 4 || s.Ensemble.Member(4) != nil || s.Own == nil || s.Own.String() != "d:2888:3888:observer;0.0.0.0:2184" || !s.Observer || s.ClientAddr != ":2184" || s.Line() != s.Own {
+			t.Errorf("%s: %+v\n%s", version, s.EnsembleConfig, a.text("/etc/zoo.cfg"))
+		}
+		if strings.Count(a.text("/etc/zoo.cfg"), ownLineKey+"=") != 1 || len(c.Remarks) > 0 {
+			t.Errorf("%s: %v\n%s", version, c.Remarks, a.text("/etc/zoo.cfg"))
+		}
+	}
+	a.save(servers + "server.4=d:2889:3889;2184\nversion=100000008")
+	if s := a.start().Server; s.Own != nil || s.Ensemble.Member(4) == nil || s.Observer || strings.Contains(a.text("/etc/zoo.cfg"), ownLineKey) {
+		t.Errorf("added: %+v\n%s", s.EnsembleConfig, a.text("/etc/zoo.cfg"))
+	}
+	a.save(servers + "version=100000009")
+	if s := a.start().Server; s.Own == nil || s.Own.String() != "d:2889:3889:participant;0.0.0.0:2184" || s.ClientAddr != ":2184" {
+		t.Errorf("taken out: %+v\n%s", s.EnsembleConfig, a.text("/etc/zoo.cfg"))
+	}
+}
+
+// The port for clients of a file stays where the line has none.
+func TestServerThatIsToBeAddedKeepsThePortOfItsFile(t *testing.T) {
+	a := joiner(t, "server.4=d:2888:3888\nclientPort=2194\nclientPortAddress=10.0.0.4\n")
+	a.save(servers + "version=100000000")
+	if s := a.start().Server; s.ClientAddr != "10.0.0.4:2194" || s.Own == nil {
+		t.Errorf("%q\n%s", s.ClientAddr, a.text("/etc/zoo.cfg"))
+	}
+	save := a.start().Server.SaveEnsemble
+	if err := save(a.parse(servers+"server.4=d:2889:3889;2195\nversion=100000001"), true); err != nil {
+		t.Fatal(err)
+	}
+	if s := a.start().Server; s.ClientAddr != "10.0.0.4:2194" || s.Own == nil || s.Own.Quorum[0].Port != 2889 {
+		t.Errorf("while it is added: %q, %v\n%s", s.ClientAddr, s.Own, a.text("/etc/zoo.cfg"))
+	}
+	if err := save(a.parse(servers+"server.4=d:2889:3889;2195\nversion=100000001"), false); err != nil {
+		t.Fatal(err)
+	}
+	if s := a.start().Server; s.ClientAddr != ":2195" || s.Own != nil {
+		t.Errorf("once it is added: %q, %v\n%s", s.ClientAddr, s.Own, a.text("/etc/zoo.cfg"))
+	}
+}
+
+// A server that is killed while it is added has its line in the proposal.
+func TestServerThatIsBeingAddedStartsByTheProposal(t *testing.T) {
+	a := joiner(t, "server.4=d:2888:3888:observer;2184\n")
+	a.save(servers + "version=100000000")
+	if err := a.start().Server.SaveEnsemble(a.parse(servers+"server.4=d:2889:3889;2185\nversion=100000001"), true); err != nil {
+		t.Fatal(err)
+	}
+	s := a.start().Server
+	if s.Own == nil || s.Own.String() != "d:2889:3889:participant;0.0.0.0:2185" || s.Observer || s.Ensemble.Version != 1<<32 || s.Pending == nil || s.ClientAddr != ":2185" {
+		t.Errorf("%+v %s", s.EnsembleConfig, s.ClientAddr)
+	}
+}
+
+func TestOwnLineThatCannotBeTakenIsTold(t *testing.T) {
+	for lines, want := range map[string]string{
+		ownLineKey + "=b:2888":                         `/etc/zoo.cfg:8: conclave.ownLine: "b:2888": want host:quorumPort:electionPort[:participant|observer]: 2 parts`,
+		"reconfigEnabled=false":                        "/data/myid: server 2 is not among the server lines (/etc/zoo.cfg:6 and on): a server that is to join needs a line of its own too",
+		ownLineKey + "=b:1:2;3\nreconfigEnabled=false": "/data/myid: server 2 is not among the server lines (/etc/zoo.cfg:6 and on): a server that is to join needs a line of its own too",
+		ownLineKey + "=b:1:2|c:1:3;3":                  "/etc/zoo.cfg:8: conclave.ownLine: all addresses of this server must have the same two ports: this version opens one of each",
+	} {
+		_, err := member(t, static+"reconfigEnabled=true\nserver.1=a:2888:3888;2181\nserver.3=c:2888:3888;2183\n"+lines, nil)
+		if first, _, _ := strings.Cut(told(err), "\n"); first != want {
+			t.Errorf("%s:\n got %v\nwant %s", lines, err, want)
+		}
+	}
+}
+
+// zoocfg-C5: what a start would refuse takes the place of nothing that it would not.
+func TestConfigurationThatNoStartIsPossibleWithIsNotSaved(t *testing.T) {
+	others := "server.1=a:2888:3888;2181\nserver.3=c:2888:3888;2183\n"
+	for name, c := range map[string]struct{ lines, next, want string }{
+		"several ports": {"multiAddress.enabled=true\n", "server.2=b:2888:3888|c:2889:3889;2182\n",
+			"/etc/zoo.cfg.dynamic.100000001:2: server.2: all addresses of this server must have the same two ports: this version opens one of each"},
+		"several addresses": {"", "server.2=b:2888:3888|c:2888:3888;2182\n",
+			"/etc/zoo.cfg.dynamic.100000001:2: server.2: has several addresses: that needs multiAddress.enabled=true"},
+	} {
+		a := &at{t, disk(t, map[string]string{"/data/myid": "2", "/etc/zoo.cfg": static + "reconfigEnabled=true\n" + c.lines + servers})}
+		a.save(servers + "version=100000000")
+		before := a.text("/etc/zoo.cfg")
+		err := a.start().Server.SaveEnsemble(a.parse(others+c.next+"version=100000001"), false)
+		if err == nil || !strings.HasSuffix(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "/etc/zoo.cfg stays as it is") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if a.text("/etc/zoo.cfg") != before || a.start().Server.Ensemble.Version != 1<<32 {
+			t.Errorf("%s:\n%s", name, a.text("/etc/zoo.cfg"))
+		}
+		// What is refused for another reason is saved: the newer one is to be put right.
+		a.disk = disk(t, map[string]string{"/data/myid": "2", "/etc/zoo.cfg": static + "reconfigEnabled=true\nelectionAlg=0\n" + c.lines + servers})
+		files, err := NewFiles(a.disk, "/etc/zoo.cfg", 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		entries, err := Parse("/etc/zoo.cfg", []byte(a.text("/etc/zoo.cfg")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files.start = (&reader{given: entries, file: "/etc/zoo.cfg", fsys: a.disk}).startWith
+		if err := files.Save(a.parse(others+c.next+"version=100000001"), false); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The port that the command line says stays, whatever a line says.
+func TestLineThatTheCommandLineContradictsIsNotSaved(t *testing.T) {
+	text := static + "reconfigEnabled=true\n" + servers
+	c, err := member(t, text, map[string]string{"/etc/zoo.cfg": text}, Entry{Key: "clientPort", Value: "2182"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{"2199": "client port 2199 is not clientPort 2182", "": ""} {
+		next, err := ensemble.Parse(strings.Replace(servers, ";2182", ";"+line, 1) + "version=10000000" + strconv.Itoa(len(line)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Server.SaveEnsemble(next, false); !strings.HasSuffix(told(err), want) || (err == nil) != (want == "") {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
