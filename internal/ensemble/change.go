@@ -18,6 +18,8 @@ type Rules struct {
 	ParticipantsMin int
 	// MultiAddress is multiAddress.enabled: servers may have several addresses.
 	MultiAddress bool
+	// IDMax is the greatest number of a server that comes in; 0 is no limit.
+	IDMax quorum.ID
 }
 
 // Change returns what a reconfig asks for, still without a version: the given
@@ -61,6 +63,8 @@ func (c *Config) allowed(before *Config, rules Rules) error {
 	for i := range c.Members {
 		m := &c.Members[i]
 		switch {
+		case rules.IDMax > 0 && m.ID > rules.IDMax && before.Member(m.ID) == nil:
+			return fmt.Errorf("server %d could not be started: with extendedTypesEnabled the greatest number is %d", m.ID, rules.IDMax)
 		case len(m.Quorum) > 1 && !rules.MultiAddress:
 			return fmt.Errorf("server %d has several addresses: that takes multiAddress.enabled=true", m.ID)
 		case m.Secure.Port != 0:

@@ -137,6 +137,14 @@ func TestReconfigFollowsTheRules(t *testing.T) {
 			t.Errorf("version %x: %v", version, code)
 		}
 	}
+	for id, want := range map[string]zk.Code{"254": zk.OK, "255": zk.ErrBadArguments, "511": zk.ErrBadArguments, "3": zk.OK} {
+		if _, code, _ := c.Change(ask("server."+id+"=d:1:2;3", "-", "-"), Rules{ParticipantsMin: 2, IDMax: 254}); code != want {
+			t.Errorf("server %s: %v", id, code)
+		}
+	}
+	if _, code, _ := mustParse(t, three+"\nserver.300=e:1:2;3").Change(ask("-", "3", "-"), Rules{ParticipantsMin: 2, IDMax: 254}); code != zk.OK {
+		t.Error("a number that is there:", code)
+	}
 	groups := mustParse(t, three+"\ngroup.1=1:2:3")
 	if _, code, _ := groups.Change(ask("-", "3", "-"), Rules{ParticipantsMin: 2}); code != zk.ErrBadArguments {
 		t.Error("out of a group:", code)

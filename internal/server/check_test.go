@@ -14,7 +14,7 @@ func TestServerWhoseSessionsLookLikeTTLsIsRefused(t *testing.T) {
 		id       quorum.ID
 		extended bool
 		refused  bool
-	}{{254, true, false}, {255, false, false}, {255, true, true}} {
+	}{{254, true, false}, {255, false, false}, {255, true, true}, {511, true, true}, {511, false, false}} {
 		var c Config
 		c.ID, c.ExtendedTypes = one.id, one.extended
 		err := c.check()

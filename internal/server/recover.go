@@ -148,7 +148,7 @@ func (c *Config) replicaOptions() replica.Options {
 		Prep:         prep.Options{EnforceQuota: c.EnforceQuota, NoDigest: c.NoDigest, TxnBytesMax: c.recordBytesMax(), EphemeralBytesMax: c.EphemeralBytesMax},
 		SessionMinMs: int32(c.SessionMin.Milliseconds()), SessionMaxMs: int32(c.SessionMax.Milliseconds()),
 		Auth: c.Auth, ExtendedTypes: c.ExtendedTypes, LocalSessions: c.LocalSessions, UpgradeSessions: c.UpgradeSessions, ReadOnly: c.ReadOnlyMode, NoClientsOfLeader: c.NoClientsOfLeader,
-		LinearizableReads: c.LinearizableReads, ReconfigEnabled: c.ReconfigEnabled, Reconfig: c.Reconfig, Pending: c.Pending,
+		LinearizableReads: c.LinearizableReads, ReconfigEnabled: c.ReconfigEnabled, Reconfig: c.rules(), Pending: c.Pending,
 		ReapIntervalMs: c.ReapInterval.Milliseconds(), ReapPerMinute: c.ReapPerMinute, ContainerUnusedMs: c.ContainerUnused.Milliseconds(), Audit: c.Audit.Enabled,
 	}
 }
@@ -165,10 +165,19 @@ func (c *Config) silence() time.Duration {
 // the owner of a TTL znode begins with the byte above.
 const extendedIDMax = 254
 
+// rules are those of a reconfig: a server that joins must have a number that it can be started with.
+func (c *Config) rules() ensemble.Rules {
+	rules := c.Reconfig
+	if c.ExtendedTypes {
+		rules.IDMax = extendedIDMax
+	}
+	return rules
+}
+
 // check refuses a configuration that no server or ensemble can work with.
 func (c *Config) check() error {
 	switch {
-	case c.ExtendedTypes && c.ID == extendedIDMax+1:
+	case c.ExtendedTypes && c.ID > extendedIDMax:
 		return fmt.Errorf("server %d numbers its sessions as TTL znodes are marked: with extendedTypesEnabled "+
 			"a server's number is %d at most (myid)", c.ID, extendedIDMax)
 	case c.Ensemble == nil:
