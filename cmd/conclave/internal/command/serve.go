@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"os/user"
@@ -163,6 +164,8 @@ func startHint(err error) string {
 		return "another process listens there, perhaps this server already: stop it, or choose another port"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		return "this machine has no such address: name one that it has, or none for all"
+	case errors.As(err, new(*net.DNSError)):
+		return "the name does not lead to an address here: put it right in the line server.N of this server, or have it resolved; a reconfig may have brought it"
 	case errors.Is(err, server.ErrAudit):
 		return "name a file that this user may write with conclave.auditFile, or set audit.enable=false"
 	case errors.Is(err, fs.ErrPermission):

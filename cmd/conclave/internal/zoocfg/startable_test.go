@@ -197,3 +197,47 @@ func TestLineThatTheCommandLineContradictsIsNotSaved(t *testing.T) {
 		}
 	}
 }
+
+func TestPortsThatCannotBeOpenBesideEachOtherAreRefused(t *testing.T) {
+	const prometheus = "metricsProvider.className=" + prometheusProvider + "\n"
+	for lines, want := range map[string]string{
+		"admin.serverPort=2182\n":                                                                      "/etc/zoo.cfg:6: admin.serverPort: port 2182 is that of clientPort, too",
+		"admin.serverPort=2182\nadmin.enableServer=false\n":                                            "",
+		"admin.serverPort=3888\nadmin.serverAddress=0.0.0.0\n":                                         "/etc/zoo.cfg:6: admin.serverPort: port 3888 is that of server.2, too",
+		"admin.serverPort=3888\nadmin.serverAddress=127.0.0.1\n":                                       "",
+		"admin.serverPort=3888\nadmin.serverAddress=127.0.0.1\nquorumListenOnAllIPs=true\n":            "/etc/zoo.cfg:6: admin.serverPort: port 3888 is that of server.2, too",
+		"secureClientPort=2888\nssl.keyStore.location=/k.pem\nssl.trustStore.location=/k.pem\n":        "/etc/zoo.cfg:6: secureClientPort: port 2888 is that of server.2, too",
+		prometheus + "metricsProvider.httpPort=8080\n":                                                 "/etc/zoo.cfg:7: metricsProvider.httpPort: port 8080 is that of admin.serverPort, too",
+		prometheus + "metricsProvider.httpPort=8080\nadmin.serverPort=0\n":                             "",
+		prometheus + "metricsProvider.httpPort=0\nadmin.serverPort=0\n":                                "",
+		prometheus + "metricsProvider.httpPort=7001\nmetricsProvider.httpHost=B\nadmin.serverPort=1\n": "",
+		prometheus + "metricsProvider.httpPort=2888\nmetricsProvider.httpHost=B\n":                     "/etc/zoo.cfg:7: metricsProvider.httpPort: port 2888 is that of server.2, too",
+	} {
+		if _, err := member(t, static+"admin.enableServer=true\n"+lines+servers, nil); told(err) != want {
+			t.Errorf("%s:\n got %v\nwant %s", lines, err, want)
+		}
+	}
+	for line, want := range map[string]string{
+		"b:2888:3888;2888":      "/etc/zoo.cfg: clientPort port 2888 is that of server.2, too",
+		"b:2888:3888;b:3888":    "/etc/zoo.cfg: clientPort port 3888 is that of server.2, too",
+		"b:2888:3888;[::1]:888": "",
+	} {
+		if _, err := member(t, static+strings.Replace(servers, "b:2888:3888;2182", line, 1), nil); told(err) != want {
+			t.Errorf("%s:\n got %v\nwant %s", line, err, want)
+		}
+	}
+	if _, err := read(t, "admin.serverPort=2181\nadmin.enableServer=true"); told(err) != "zoo.cfg:3: admin.serverPort: port 2181 is that of clientPort, too" {
+		t.Error(err)
+	}
+}
+
+// A reconfig that moves a port for clients to that of operators.
+func TestPortForClientsOnAPortForOperatorsIsNotSaved(t *testing.T) {
+	a := newAt(t)
+	a.disk = disk(t, map[string]string{"/data/myid": "2", "/etc/zoo.cfg": firstFile + "\nadmin.enableServer=true"})
+	a.save(servers + "version=100000000")
+	err := a.start().Server.SaveEnsemble(a.parse(strings.Replace(servers, ";2182", ";8080", 1)+"version=100000001"), false)
+	if !strings.HasSuffix(told(err), "admin.serverPort port 8080 is that of clientPort, too") || a.start().Server.ClientAddr != ":2182" {
+		t.Errorf("%v\n%s", err, a.text("/etc/zoo.cfg"))
+	}
+}

@@ -261,6 +261,9 @@ func (r *reader) finish() {
 	r.unused()
 	r.limits()
 	r.metrics()
+	if len(r.errs) == 0 {
+		r.ports()
+	}
 }
 
 // alone notes what a server has no use for that has no others: it takes no notice of it.

@@ -1,0 +1,65 @@
+package zoocfg
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+)
+
+// opened is a port that this server opens, and the key that says it.
+type opened struct {
+	key string
+	at  ensemble.Address // without a host: on all addresses
+}
+
+// ports refuses ports of which one cannot be opened beside the other, as far as names tell:
+// the start would fail once the first is open.
+func (r *reader) ports() {
+	var all []opened
+	add := func(key, host string, port int) {
+		if port > 0 {
+			all = append(all, opened{key, ensemble.Address{Host: strings.Trim(host, "[]"), Port: uint16(port)}})
+		}
+	}
+	c := &r.out.Server
+	if c.Ensemble != nil && c.Line() != nil {
+		own := serverKey(c.ID)
+		r.addListened(&all, own, c.QuorumAddr, c.Line().Quorum[0])
+		r.addListened(&all, own, c.ElectionAddr, c.Line().Election[0])
+	}
+	add("clientPort", r.clientHost, r.clientPort)
+	add("secureClientPort", r.secureHost, r.securePort)
+	if a := &r.out.Admin; a.Serves {
+		add("admin.serverPort", a.Host, a.Port)
+	}
+	if m := &r.out.Metrics; m.Serves {
+		add("metricsProvider.httpPort", m.Host, m.Port)
+		if !m.BothOnOne() {
+			add("metricsProvider.httpsPort", m.Host, m.TLSPort)
+		}
+	}
+	for i, later := range all {
+		for _, first := range all[:i] {
+			if first.key != later.key && first.meets(later) {
+				r.missing(later.key, fmt.Sprintf("port %d is that of %s, too", later.at.Port, first.key))
+			}
+		}
+	}
+}
+
+// addListened adds where a port for servers is opened.
+func (r *reader) addListened(all *[]opened, key, wanted string, line ensemble.Address) {
+	if host, port, err := net.SplitHostPort(wanted); err == nil {
+		number, _ := strconv.ParseUint(port, 10, 16)
+		line = ensemble.Address{Host: host, Port: uint16(number)}
+	}
+	*all = append(*all, opened{key, line})
+}
+
+func (o opened) meets(other opened) bool {
+	a, b := o.at, other.at
+	return a.Port == b.Port && (a.Host == "" || b.Host == "" || a.Wildcard() || b.Wildcard() || a.Same(b))
+}
