@@ -102,8 +102,8 @@ func TestReconfigThatNobodyCouldBeStartedWithIsRefused(t *testing.T) {
 		joining, members string
 		want             string
 	}{
-		{"other ports", mustParse(t, three), "server.4=d:1:2|e:1:3;3", "-", "server.4=d:1:2|e:1:3:participant;0.0.0.0:3: all its addresses must have the same two ports: Conclave opens one of each"},
-		{"other ports in the list", mustParse(t, three), "-", "server.1=a:1:2,server.2=b:1:2|c:3:2", "server.2=b:1:2|c:3:2:participant: all its addresses must have the same two ports: Conclave opens one of each"},
+		{"other ports", mustParse(t, three), "server.4=d:1:2|e:2:3;5", "-", "server.4=d:1:2|e:2:3:participant;0.0.0.0:5: a port for learners is one for votes as well: those of several addresses are open on all"},
+		{"ports of each address", mustParse(t, three), "-", "server.1=a:1:2,server.2=b:1:2|c:3:4", ""},
 		{"clients on the quorum port", mustParse(t, three), "server.4=d:1:2;1", "-", "server.4=d:1:2:participant;0.0.0.0:1: a port for clients is one of its two ports for servers"},
 		{"clients on the election port", mustParse(t, three), "-", "server.1=a:1:2;a:2,server.2=b:1:2", "server.1=a:1:2:participant;a:2: a port for clients is one of its two ports for servers"},
 		{"clients on a port that is open on all addresses", mustParse(t, three), "server.4=d:1:2|e:1:2;127.0.0.1:2", "-", "server.4=d:1:2|e:1:2:participant;127.0.0.1:2: a port for clients is one of its two ports for servers"},
@@ -113,7 +113,7 @@ func TestReconfigThatNobodyCouldBeStartedWithIsRefused(t *testing.T) {
 		{"places of each machine's own", mustParse(t, three), "-", "server.1=localhost:1:2,server.2=localhost:1:2", ""},
 		{"two that change places", mustParse(t, three), "-", "server.1=10.0.0.2:2888:3888,server.2=10.0.0.1:2888:3888", ""},
 		{"others that are so, and stay", several, "server.4=d:1:2;3", "-", ""},
-		{"another that becomes so", several, "server.1=a:1:2|b:3:5;5", "-", "server.1=a:1:2|b:3:5:participant;0.0.0.0:5: all its addresses must have the same two ports: Conclave opens one of each"},
+		{"another that becomes so", several, "server.1=a:1:2|b:3:5;5", "-", "server.1=a:1:2|b:3:5:participant;0.0.0.0:5: a port for clients is one of its two ports for servers"},
 	} {
 		_, code, why := c.before.Change(ask(c.joining, "-", c.members), Rules{ParticipantsMin: 2, MultiAddress: true})
 		if want := map[bool]zk.Code{true: zk.OK, false: zk.ErrBadArguments}[c.want == ""]; code != want || c.want == "" && why != nil || c.want != "" && (why == nil || why.Error() != c.want) {

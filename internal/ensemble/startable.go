@@ -45,14 +45,14 @@ func (m *Member) take(taken map[Address]*Member) {
 }
 
 var (
-	errSeveralPorts = errors.New("all its addresses must have the same two ports: Conclave opens one of each")
-	errClientPort   = errors.New("a port for clients is one of its two ports for servers")
+	errSamePort   = errors.New("a port for learners is one for votes as well: those of several addresses are open on all")
+	errClientPort = errors.New("a port for clients is one of its two ports for servers")
 )
 
 // startable returns why a server could not open its ports.
 func (m *Member) startable() error {
-	if m.ManyPorts() {
-		return errSeveralPorts
+	if m.portsMeet() {
+		return errSamePort
 	}
 	if m.ClientsMeetPeers(len(m.Quorum) > 1) {
 		return errClientPort
@@ -60,11 +60,14 @@ func (m *Member) startable() error {
 	return nil
 }
 
-// ManyPorts reports whether a server has several addresses whose ports differ.
-func (m *Member) ManyPorts() bool {
-	for i := range m.Quorum {
-		if m.Quorum[i].Port != m.Quorum[0].Port || m.Election[i].Port != m.Election[0].Port {
-			return true
+// portsMeet reports whether a server has several addresses, and a port of the one kind that is
+// of the other kind at another address.
+func (m *Member) portsMeet() bool {
+	for _, quorum := range m.Quorum {
+		for _, election := range m.Election {
+			if len(m.Quorum) > 1 && quorum.Port == election.Port {
+				return true
+			}
 		}
 	}
 	return false

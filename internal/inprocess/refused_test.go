@@ -35,11 +35,11 @@ func TestReasonOfARefusedReconfigIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_, _, err = c.Reconfig(ctx, client.Change{Version: -1, Joining: []string{"server.4=10.0.0.1:1:2|10.0.0.2:3:4;5"}})
+	_, _, err = c.Reconfig(ctx, client.Change{Version: -1, Joining: []string{"server.4=10.0.0.1:1:2|10.0.0.2:2:4;5"}})
 	if !errors.Is(err, zk.ErrBadArguments) {
 		t.Errorf("the client got %v", err)
 	}
-	const want = "server.4=10.0.0.1:1:2|10.0.0.2:3:4:participant;0.0.0.0:5: all its addresses must have the same two ports"
+	const want = "server.4=10.0.0.1:1:2|10.0.0.2:2:4:participant;0.0.0.0:5: a port for learners is one for votes as well"
 	if got := log.text(); !strings.Contains(got, "a reconfig was refused") || !strings.Contains(got, want) {
 		t.Errorf("the log:\n%s", got)
 	}

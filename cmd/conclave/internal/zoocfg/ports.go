@@ -11,8 +11,9 @@ import (
 
 // opened is a port that this server opens, and the key that says it.
 type opened struct {
-	key string
-	at  ensemble.Address // without a host: on all addresses
+	key   string
+	at    ensemble.Address // without a host: on all addresses
+	votes bool             // it is the second one of a line
 }
 
 // ports refuses ports of which one cannot be opened beside the other, as far as names tell:
@@ -21,14 +22,25 @@ func (r *reader) ports() {
 	var all []opened
 	add := func(key, host string, port int) {
 		if port > 0 {
-			all = append(all, opened{key, ensemble.Address{Host: strings.Trim(host, "[]"), Port: uint16(port)}})
+			all = append(all, opened{key: key, at: ensemble.Address{Host: strings.Trim(host, "[]"), Port: uint16(port)}})
 		}
 	}
 	c := &r.out.Server
 	if c.Ensemble != nil && c.Line() != nil {
 		own := serverKey(c.ID)
-		r.addListened(&all, own, c.QuorumAddr, c.Line().Quorum[0])
-		r.addListened(&all, own, c.ElectionAddr, c.Line().Election[0])
+		addPeers := func(key string, line []ensemble.Address) {
+			for _, address := range c.PeerAddresses(line) {
+				host, port, _ := net.SplitHostPort(address)
+				number, _ := strconv.Atoi(port)
+				add(key, host, number)
+			}
+		}
+		addPeers(own, c.Line().Quorum)
+		first := len(all)
+		addPeers(own, c.Line().Election)
+		for i := range all[first:] {
+			all[first+i].votes = true
+		}
 	}
 	add("clientPort", r.clientHost, r.clientPort)
 	add("secureClientPort", r.secureHost, r.securePort)
@@ -43,20 +55,11 @@ func (r *reader) ports() {
 	}
 	for i, later := range all {
 		for _, first := range all[:i] {
-			if first.key != later.key && first.meets(later) {
+			if (first.key != later.key || first.votes != later.votes) && first.meets(later) {
 				r.missing(later.key, fmt.Sprintf("port %d is that of %s, too", later.at.Port, first.key))
 			}
 		}
 	}
-}
-
-// addListened adds where a port for servers is opened.
-func (r *reader) addListened(all *[]opened, key, wanted string, line ensemble.Address) {
-	if host, port, err := net.SplitHostPort(wanted); err == nil {
-		number, _ := strconv.ParseUint(port, 10, 16)
-		line = ensemble.Address{Host: host, Port: uint16(number)}
-	}
-	*all = append(*all, opened{key, line})
 }
 
 func (o opened) meets(other opened) bool {
