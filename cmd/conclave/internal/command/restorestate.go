@@ -36,8 +36,8 @@ clients that saw the end of the old history are let in.
 With --path it makes a subtree of a running ensemble what it was: it creates, sets
 and deletes by ordinary transactions, each with the version that it has read, so
 that a change which comes in between is never overwritten: the command then ends,
-and may be run again. Ephemerals are left alone. --dry-run prints what it would
-do.`,
+and may be run again. Ephemerals are left alone, and so is /zookeeper, with the
+quotas. --dry-run prints what it would do.`,
 		Example: `  conclave restore /backup --at 2026-11-24T10:00:00Z --into /var/lib/zookeeper
   conclave restore /backup --at 0x300000042 --path /app --server host:2181 --dry-run`,
 		Args: takes(0, "BACKUP"),

@@ -107,8 +107,12 @@ func (p *replanting) plan(top string, keepNew bool) error {
 	return nil
 }
 
-// read reads a znode of the ensemble and all below it. One that goes meanwhile is not there.
+// read reads a znode of the ensemble and all below it but what is the servers', which stays as
+// it is. One that goes meanwhile is not there.
 func (p *replanting) read(at string) error {
+	if isSystemPath(at) {
+		return nil
+	}
 	ctx, cancel := p.session.within(p.ctx)
 	defer cancel()
 	n := &liveZnode{}
