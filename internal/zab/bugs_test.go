@@ -460,15 +460,32 @@ func TestNobodyIsSilentWhoseMessagesWait(t *testing.T) {
 func TestLearnerThatLacksTooMuchGetsASnapshot(t *testing.T) {
 	all := stored(z(1, 1), z(1, 2), z(1, 3))
 	for i := range all.Recent {
-		all.Recent[i].Payload = make([]byte, 33<<20)
+		all.Recent[i].Payload = make([]byte, 1000)
 	}
 	for last, want := range map[zk.Zxid]string{z(1, 2): "DIFF", z(1, 1): "SNAP"} {
-		s := newSoloOf(t, zab.Options{HistoryBytes: 1 << 30}, all)
+		s := newSoloOf(t, zab.Options{HistoryBytes: 1900}, all)
 		s.leads()
 		s.step(up(3), hello(3, 1))
 		if got := s.step(ackEpoch(3, last, 1)); !strings.Contains(got, "link 3 <- "+want) {
 			t.Errorf("with %v: %.200s", last, got)
 		}
+	}
+}
+
+// What recovery has read is kept within the limits of the memory from the start on, and not
+// only from the first commit on: there may be none before a learner is synchronized.
+func TestMemoryIsWithinItsLimitsFromTheStart(t *testing.T) {
+	all := stored(z(1, 1), z(1, 2), z(1, 3), z(1, 4), z(1, 5), z(1, 6))
+	for i := range all.Recent {
+		all.Recent[i].Payload = make([]byte, 1000)
+	}
+	for what, o := range map[string]zab.Options{"bytes": {HistoryBytes: 2000}, "records": {HistoryMax: 2}} {
+		t.Run(what, func(t *testing.T) {
+			s := newSoloOf(t, o, all)
+			s.leads()
+			s.step(up(3), hello(3, 1))
+			s.want("read-log 1.2 to 1.5 for link 3", ackEpoch(3, z(1, 2), 1))
+		})
 	}
 }
 

@@ -34,7 +34,7 @@ func (p *Peer) choose(peer zk.Zxid) plan {
 		// at: both begin with the history of the last established epoch.
 		return plan{mode: KindTrunc, target: high}
 	case low <= peer && peer <= high:
-		return walk(committed, peer, high)
+		return p.walk(committed, peer, high)
 	case peer < low && !p.opts.NoLogSync:
 		return plan{target: low}
 	}
@@ -44,15 +44,15 @@ func (p *Peer) choose(peer zk.Zxid) plan {
 // walk looks for the learner's place in the committed records. ZooKeeper's walk
 // (LearnerHandler.queueCommittedProposals) can also find a place inside an epoch of which it has a later
 // record, and cuts there; in records without a gap (zab-Z4) there is no such place.
-func walk(committed []Record, peer, high zk.Zxid) plan {
+func (p *Peer) walk(committed []Record, peer, high zk.Zxid) plan {
 	for i, r := range committed {
 		switch {
 		case r.Zxid < peer:
 		case r.Zxid == peer:
-			return diff(high, committed[i+1:])
+			return p.diff(high, committed[i+1:])
 		case peer.Counter() == 0:
 			// The learner led and proposed nothing: no record has this zxid.
-			return diff(high, committed[i:])
+			return p.diff(high, committed[i:])
 		default:
 			return plan{mode: KindSnap} // a tail of an epoch that has ended: never cut across epochs
 		}
@@ -60,19 +60,12 @@ func walk(committed []Record, peer, high zk.Zxid) plan {
 	return plan{mode: KindSnap}
 }
 
-// diffBytesMax is how long the records of a DIFF may be, in bytes. They all leave in one
-// step, and a link on which too much waits is closed: the learner would come again, and
-// get the same again (peernet: LinksOptions.QueueBytesMax). A snapshot is written as the link
-// takes it.
-const diffBytesMax = 64 << 20
-
-// diff plans to send records up to high, or a snapshot if they are too long.
-func diff(high zk.Zxid, records []Record) plan {
-	bytes := 0
-	for i := range records {
-		bytes += len(records[i].Payload)
-	}
-	if bytes > diffBytesMax {
+// diff plans to send records up to high, or a snapshot if they are longer than the memory
+// is to be (Options.HistoryBytes). They all leave in one step, and a link on which too much
+// waits is closed: the learner would come again, and get the same again (peernet:
+// LinksOptions.QueueBytesMax). A snapshot is written as the link takes it.
+func (p *Peer) diff(high zk.Zxid, records []Record) plan {
+	if payloadBytes(records) > p.opts.HistoryBytes {
 		return plan{mode: KindSnap}
 	}
 	return plan{KindDiff, high, records}
@@ -122,7 +115,7 @@ func (p *Peer) onLogRead(e *Event) {
 }
 
 // goOn plans what a learner is sent of the records from disk: with the last of them those
-// in memory as well. A DIFF that has begun goes on however long it is (diffBytesMax), for
+// in memory as well. A DIFF that has begun goes on however long it is (see diff), for
 // what was sent would be sent again, and come to the same end.
 func (p *Peer) goOn(l *link, e *Event) plan {
 	records := e.Records
@@ -133,7 +126,7 @@ func (p *Peer) goOn(l *link, e *Event) plan {
 	switch {
 	case !e.OK || !gapless(records) || len(records) == 0:
 	case !l.begun && records[0].Zxid <= l.peer:
-		pl = walk(records, l.peer, p.lead.committed)
+		pl = p.walk(records, l.peer, p.lead.committed)
 	case l.begun:
 		at := slices.IndexFunc(records, func(r Record) bool { return r.Zxid == l.queued })
 		if at >= 0 {

@@ -73,7 +73,7 @@ type Options struct {
 	SyncMs        int64 // limit for silence afterwards
 	DivergedMs    int64 // when this server gave up a role because of its tree; 0: never
 	HistoryMax    int   // committed records kept in memory for DIFF; 0 is 500
-	HistoryBytes  int64 // and at most so many bytes of them; 0 is 64 MiB
+	HistoryBytes  int64 // and at most so many bytes of them, a DIFF from memory too; 0 is 64 MiB
 	CounterMax    uint32
 	ForceSnapshot bool      // every learner gets SNAP
 	NoLogSync     bool      // the log on disk is not read for learners
@@ -160,6 +160,7 @@ func New(opts Options, config Config, stored Stored) *Peer {
 	for i := 1; i < len(stored.Recent); i++ {
 		invariant.Check(follows(stored.Recent[i-1].Zxid, stored.Recent[i].Zxid), "zab: the log has a gap (zab-Z4)")
 	}
+	p.history.trim(opts.HistoryMax, opts.HistoryBytes, stored.Last) // recovery may have read more
 	if opts.Solo {
 		p.serveAlone()
 	}
