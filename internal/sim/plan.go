@@ -6,6 +6,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/zab"
 )
 
 // Plan is everything about a run that is drawn from its seed before it begins:
@@ -97,9 +98,13 @@ func (p *Plan) silence(r *random) {
 
 const silenceMin = 400
 
-// calm reports whether nobody is taken for silent whose pings are only late: two that follow
-// each other may be as far apart as their interval and the longest delay of a packet.
-func (p *Plan) calm() bool { return p.SyncMs > p.SyncMs/3+longDelay*int64(p.NetMs)+50 }
+// patienceMs is for how long a ping and its answer may be on their way together before
+// somebody is taken for silent: answers are as far apart as pings, and that.
+func (p *Plan) patienceMs() int64 {
+	o := zab.Options{TickMs: p.TickMs, SyncMs: p.SyncMs}
+	const steps = 50 // in which both ends look at what has come
+	return p.SyncMs - o.PingMs() - steps
+}
 
 func (p *Plan) settings(r *random) {
 	p.TickMs = []int64{100, 200, 200, 400, 1000}[r.below(5)]

@@ -104,6 +104,7 @@ type world struct {
 	err      error
 	moments  int64
 	newest   int64 // version of the newest configuration in force
+	lateMs   int64 // up to then a server may be taken for silent because packets are late
 	wild     bool  // the first phase: faults and requests
 	still    bool  // the last one: nothing is asked for, and all clients live
 	usedUp   bool  // a leader has stepped down since its epoch has no number left

@@ -1,6 +1,10 @@
 package sim
 
-import "github.com/conclave-project/conclave/zk"
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/zk"
+)
 
 // stream is one end of a connection. What is sent arrives at the other end late
 // and in order, in pieces of any size; or, when the connection breaks, not at
@@ -12,11 +16,13 @@ type stream struct {
 	other     *stream
 	slowMs    func() int64 // how long a packet takes, at most
 
-	out    []byte
-	fin    bool // after out
-	moving bool
-	closed bool // nothing is sent or received here any more
-	broken bool // the connection is no more, and this end has not learned of it
+	out     []byte
+	sinceMs int64 // when the first of out was sent, or something before it that came with it in part
+	fin     bool  // after out
+	moving  bool
+	closed  bool      // nothing is sent or received here any more
+	broken  bool      // the connection is no more, and this end has not learned of it
+	late    []transit // of what was sent here, those that took long, lately
 
 	in       []byte
 	passed   int64 // bytes that have left in
@@ -46,6 +52,9 @@ func (s *stream) send(b []byte) {
 	if s.closed || s.fin {
 		return
 	}
+	if len(s.out) == 0 {
+		s.sinceMs = s.w.nowMs
+	}
 	s.out = append(s.out, b...)
 	s.move()
 }
@@ -65,7 +74,33 @@ func (s *stream) move() {
 		return
 	}
 	s.moving = true
-	s.w.after(s.random.between(0, s.slowMs()), s.arrive)
+	ms := s.random.between(0, s.slowMs())
+	s.takes(s.w.nowMs + ms)
+	s.w.after(ms, s.arrive)
+}
+
+// transit is how long something was on its way, and when it has arrived.
+type transit struct{ atMs, ms int64 }
+
+// takes notes when what waits will arrive. A ping and its answer that are together on their
+// way for so long that a leader takes its learner for silent excuse an election: the network
+// is what was late. The two may be any that arrive within the same silence.
+func (s *stream) takes(atMs int64) {
+	plan := &s.w.plan
+	took := transit{atMs, atMs - s.sinceMs}
+	if s.self >= firstClient || s.far >= firstClient || took.ms <= int64(plan.NetMs) {
+		return
+	}
+	s.late = append(slices.DeleteFunc(s.late, func(t transit) bool { return t.atMs < s.w.nowMs-plan.SyncMs }), took)
+	ms := took.ms
+	for _, t := range s.other.late {
+		if t.atMs >= s.sinceMs-plan.SyncMs {
+			ms = max(ms, took.ms+t.ms)
+		}
+	}
+	if ms > plan.patienceMs() {
+		s.w.lateMs = max(s.w.lateMs, atMs)
+	}
 }
 
 // arrive brings what has gathered to the other end, or a piece of it.
