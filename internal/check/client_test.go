@@ -61,6 +61,10 @@ func TestExpiry(t *testing.T) {
 		{"its client has ended it", "opened 7 1000\nleads 1 100\ndecided 1 7\nstepped 1 2000 30", ""},
 		{"X3 of a former leader's decision", "opened 7 1000\nleads 1 100\ndecided 1 7\nleads 2 200\nstepped 2 1231 30", "X3"},
 		{"X3 of one that it has begun itself", "leads 1 100\nopens 1 7 500\nopened 7 1000\nstepped 1 1530 30\nstepped 1 1531 30", "X3"},
+		{"ended before anybody has seen it", "leads 1 100\nopens 1 7 500\nexpired 1 7 1000 1520\nopened 7 1000\nalive 1 7 1600\nstepped 1 9999 30", ""},
+		{"X1 too early, before anybody has seen it", "leads 1 100\nopens 1 7 500\nexpired 1 7 1000 1499", "X1"},
+		{"X1 decided to begin twice", "leads 1 100\nopens 1 7 500\nopens 1 7 900\nexpired 1 7 1000 1520", ""},
+		{"X3 seen late, and not ended", "leads 1 100\nopens 1 7 500\nopened 7 1000\nalive 1 7 1600\nstepped 1 2630 30\nstepped 1 2631 30", "X3"},
 		{"of another leader", "leads 1 100\nopened 7 1000\nstepped 1 2000 30", ""},
 		{"it is over", "opened 7 1000\nleads 1 100\nclosed 7\nstepped 1 2000 30", ""},
 	})

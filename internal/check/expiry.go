@@ -14,8 +14,9 @@ const propertyExpiry = "expiry"
 // milliseconds: it alone decides.
 //
 //	X1  Never early: no leader ends a session before its timeout has passed since
-//	    the leader was established, and since it was told, by a client of its own or
-//	    by what a learner has sent since, that the client lives.
+//	    the leader was established, since it has decided that the session begins, and
+//	    since it was told, by a client of its own or by what a learner has sent since,
+//	    that the client lives.
 //	X2  Never early for clients either: while nothing disturbs the ensemble, no
 //	    session ends before its timeout has passed since any server received from its
 //	    client.
@@ -49,11 +50,18 @@ func (e *Expiry) Leads(leader quorum.ID, atMs int64) {
 	e.leaders[leader] = r
 }
 
-// Opens says that a leader has decided that a session begins.
+// Opens says that a leader has decided that a session begins. From then on its time runs,
+// and it may end before anybody has seen it begin: on a leader whose disk is slow, decisions
+// wait for long. One that the leader has already gets nothing by that.
 func (e *Expiry) Opens(leader quorum.ID, session zk.SessionID, atMs int64) {
-	if r := e.leaders[leader]; r != nil {
-		r.here[session], r.maybe[session] = true, atMs
+	r := e.leaders[leader]
+	if r == nil {
+		return
 	}
+	if !r.here[session] {
+		r.alive[session] = atMs
+	}
+	r.here[session], r.maybe[session] = true, atMs
 }
 
 // Opened says that a session exists.

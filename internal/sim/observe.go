@@ -25,6 +25,7 @@ type observer struct {
 	recent    check.Recent
 	sequences *check.Sequences
 	expiry    *check.Expiry
+	begun     map[zk.SessionID]int64 // the timeouts of all sessions whose beginning was ever decided
 	local     *check.Local
 	upgrades  map[zk.SessionID]zk.Zxid // of sessions that were one server's
 	readOnly  *check.ReadOnly
@@ -52,7 +53,7 @@ func newObserver(w *world) *observer {
 	o := &observer{
 		w: w, order: check.NewOrder(w.config.Quorum()), digests: check.NewDigests(), model: check.NewModel(), kept: check.NewKept(), asked: check.NewAsked(),
 		sequences: check.NewSequences(), expiry: check.NewExpiry(), touches: newTouches(w), lines: &lines{w: w, decided: map[zk.Zxid]int64{}}, records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{}, sources: map[*process]quorum.ID{}, copied: map[*process][]zk.Zxid{},
-		local: check.NewLocal(w.plan.Upgrade), upgrades: map[zk.SessionID]zk.Zxid{},
+		local: check.NewLocal(w.plan.Upgrade), upgrades: map[zk.SessionID]zk.Zxid{}, begun: map[zk.SessionID]int64{},
 	}
 	o.readOnly = check.NewReadOnly(o.model, o.order)
 	return o
@@ -183,6 +184,7 @@ func (o *observer) append(p *process, op *replica.DiskOp) {
 		o.reconfigures(op.Zxid, &t)
 	case zk.OpCreateSession:
 		o.local.Logged(h.Session)
+		o.begun[h.Session] = int64(t.TimeoutMs)
 	}
 	o.lines.logged(op.Zxid)
 	switch {
@@ -196,14 +198,20 @@ func (o *observer) append(p *process, op *replica.DiskOp) {
 	}
 }
 
-// expired is a session that a leader ends by itself.
+// expired is a session that a leader ends by itself. It may not be there yet: its beginning
+// may wait for the leader's disk longer than its timeout (seed 37079), and then its end comes
+// after that.
 func (o *observer) expired(p *process, h *zk.TxnHeader) {
 	o.w.tally.Expired++
 	if o.w.still && o.w.living()[h.Session] {
 		o.w.fail(&check.Violation{Property: "expiry", Detail: "session " + h.Session.String() + " is ended, and its client lives"})
 	}
-	if timeoutMs, known := o.model.TimeoutMs(h.Session); known {
-		o.w.fail(o.expiry.Expired(p.id, h.Session, int64(timeoutMs), p.now().MonoMs, o.touches.undisturbedMs(p, h.Session)))
+	timeoutMs, known := o.begun[h.Session]
+	if ms, here := o.model.TimeoutMs(h.Session); here {
+		timeoutMs, known = int64(ms), true
+	}
+	if known {
+		o.w.fail(o.expiry.Expired(p.id, h.Session, timeoutMs, p.now().MonoMs, o.touches.undisturbedMs(p, h.Session)))
 	}
 }
 
