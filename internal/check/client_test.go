@@ -86,6 +86,8 @@ func TestKept(t *testing.T) {
 
 func TestWatches(t *testing.T) {
 	const some = open + "txn 1.2 create /a data=x\ntxn 1.3 set /a 1\ntxn 1.4 create /a/b\ntxn 1.5 acl /a 1\ntxn 1.6 delete /a/b\ntxn 1.7 delete /a\ntxn 1.8 create /a\n"
+	// The creation of /a was not told to a client that could not read it then.
+	const both = "armed data /a 1.6\naway\nrearming data=/a missing=/a\n"
 	play(t, []history{
 		{"data", some + "armed data /a 1.2\nreply 1.2\nevent changed /a 1.3\nreply 1.4", ""},
 		{"existence", some + "armed missing /a 1.1\nevent created /a 1.2\nreply 1.3", ""},
@@ -118,6 +120,22 @@ func TestWatches(t *testing.T) {
 		{"V4 come and gone", some + "armed missing /a 1.1\naway\nrearming missing=/a\nrearmed 1.7\nevent created /a 1.8", ""},
 		{"V4 missed between two servers", some + "armed data /a 1.2\naway\nrearming data=/a\naway\nrearming data=/a\nrearmed 1.5", "V4"},
 		{"V3 never set again", some + "armed data /a 1.2\naway\nreply 1.4", "V3"},
+		{"both watches, and it is there", some + both + "event created /a -\nrearmed 1.6\nevent deleted /a 1.7\nreply 1.8", ""},
+		{"both, and it is gone", some + both + "event deleted /a -\nrearmed 1.7\nevent created /a 1.8\nreply 1.8", ""},
+		{"both, and it has changed", some + "armed data /a 1.2\naway\nrearming data=/a missing=/a\nevent changed /a -\nevent created /a -\nrearmed 1.6\nreply 1.8", ""},
+		{"both, and its children watched too", some + "armed child /a 1.6\narmed data /a 1.6\naway\nrearming data=/a missing=/a child=/a\nevent deleted /a -\nevent deleted /a -\nrearmed 1.7\nevent created /a 1.8\nreply 1.8", ""},
+		{"existence and children, and it is gone", some + "armed child /a 1.6\narmed missing /a 1.1\naway\nrearming child=/a missing=/a\nevent deleted /a -\nrearmed 1.7\naway\nreply 1.8", ""},
+		{"what is left ends with the connection", some + both + "event created /a -\nrearmed 1.6\naway\nreply 1.8", ""},
+		{"what is left is a watch again", some + both + "event created /a -\nrearmed 1.6\narmed data /a 1.6\naway\nrearming data=/a\nrearmed 1.7", "V4"},
+		{"V1 what is left after the connection", some + both + "event created /a -\nrearmed 1.6\naway\nevent deleted /a 1.7", "V1"},
+		{"V1 both, and it fires twice", some + both + "event created /a -\nrearmed 1.6\nevent deleted /a 1.7\nevent created /a 1.8", "V1"},
+		{"V1 both, changed, and told again", some + "armed data /a 1.2\naway\nrearming data=/a missing=/a\nevent changed /a -\nevent created /a -\nrearmed 1.6\nevent deleted /a 1.7", "V1"},
+		{"V1 one for existence alone", some + "armed missing /a 1.1\naway\nrearming missing=/a\nevent created /a -\nrearmed 1.6\nevent deleted /a 1.7", "V1"},
+		{"V1 gone, for existence alone", some + "armed missing /a 1.1\naway\nrearming missing=/a\nevent deleted /a -", "V1"},
+		{"V3 both, and what is left does not fire", some + both + "event created /a -\nrearmed 1.6\nreply 1.7", "V3"},
+		{"V3 both, gone, and come again", some + both + "event deleted /a -\nrearmed 1.7\nreply 1.8", "V3"},
+		{"V4 both, and it has changed", some + "armed data /a 1.2\naway\nrearming data=/a missing=/a\nevent created /a -\nrearmed 1.6", "V4"},
+		{"V4 both, and nothing comes", some + both + "rearmed 1.6", "V4"},
 		{"V4 not named", some + "armed data /a 1.2\naway\nrearming child=/a\nrearmed 1.4\nevent deleted /a 1.7", "V1"},
 	})
 }

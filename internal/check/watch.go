@@ -20,15 +20,17 @@ const propertyWatch = "watch"
 //	    only what has come and gone may be missed by a watch for existence.
 //
 // A server keeps two tables, for data and for children; several watches of one
-// path are one entry there.
+// path are one entry there. An entry may outlive the watches of its client (leaves).
 type Watches struct {
 	model   *Model
 	who     *Asker // whose they are: what it may not read it is not told of
 	armed   map[watchKey]armed
 	staying map[persistent]int // and the place in the model's changes up to which each was told
 
-	rearming int               // setWatches requests that are not answered
-	wanted   map[watchKey]bool // that they name: true if the znode was missing
+	left map[watchKey]bool // of armed: no watch of the client stands for it any more
+
+	rearming int                // setWatches requests that are not answered
+	wanted   map[watchKey]named // that they name
 	stay     map[persistent]bool
 	told     map[watchKey]bool // while they are set again
 	unwanted map[persistent]bool
@@ -40,6 +42,16 @@ type watchKey struct {
 	children bool
 }
 
+// named says in which lists a setWatches names a path: one for the data of a znode, or its
+// children, the other for a znode that was missing.
+type named uint8
+
+const (
+	asThere named = 1 << iota
+	asMissing
+	asBoth = asThere | asMissing
+)
+
 // armed is an entry of a server's table, as the client may think of it.
 type armed struct {
 	since   zk.Zxid // the tree that the client saw
@@ -49,8 +61,8 @@ type armed struct {
 // NewWatches returns the watches of a client that has set none.
 func NewWatches(m *Model, who *Asker) *Watches {
 	return &Watches{
-		model: m, who: who, armed: map[watchKey]armed{}, staying: map[persistent]int{}, wanted: map[watchKey]bool{}, stay: map[persistent]bool{},
-		told: map[watchKey]bool{}, unwanted: map[persistent]bool{},
+		model: m, who: who, armed: map[watchKey]armed{}, staying: map[persistent]int{}, wanted: map[watchKey]named{}, stay: map[persistent]bool{},
+		told: map[watchKey]bool{}, unwanted: map[persistent]bool{}, left: map[watchKey]bool{},
 	}
 }
 
@@ -61,6 +73,7 @@ func (w *Watches) Armed(path string, children, missing bool, zxid zk.Zxid) {
 		return
 	}
 	key := watchKey{path, children}
+	delete(w.left, key)
 	if _, here := w.armed[key]; !here {
 		w.armed[key] = armed{zxid, missing}
 	}
@@ -81,7 +94,11 @@ func (w *Watches) Connected(readOnly bool) {
 		delete(w.staying, key)
 	}
 	clear(w.unwanted)
-	w.rearming, w.wanted, w.stay, w.told = 0, map[watchKey]bool{}, map[persistent]bool{}, map[watchKey]bool{}
+	for key := range w.left {
+		delete(w.armed, key)
+	}
+	clear(w.left)
+	w.rearming, w.wanted, w.stay, w.told = 0, map[watchKey]named{}, map[persistent]bool{}, map[watchKey]bool{}
 }
 
 // Rearming says that the client sends a setWatches on a new connection. What
@@ -89,13 +106,13 @@ func (w *Watches) Connected(readOnly bool) {
 func (w *Watches) Rearming(set *zk.SetWatches) {
 	w.rearming++
 	for _, path := range set.Exist {
-		w.wanted[watchKey{path: path}] = true
+		w.wanted[watchKey{path: path}] |= asMissing
 	}
 	for _, path := range set.Data {
-		w.wanted[watchKey{path: path}] = false
+		w.wanted[watchKey{path: path}] |= asThere
 	}
 	for _, path := range set.Child {
-		w.wanted[watchKey{path: path, children: true}] = false
+		w.wanted[watchKey{path: path, children: true}] |= asThere
 	}
 	for _, path := range set.Persistent {
 		w.stay[persistent{path: path}] = true
@@ -114,20 +131,22 @@ func (w *Watches) Rearmed(zxid zk.Zxid) error {
 	for key := range w.stay {
 		w.staying[key] = w.model.after(zxid)
 	}
-	for key, missing := range w.wanted {
+	for key, as := range w.wanted {
 		if _, here := w.armed[key]; !here && !w.told[key] { // it was used up by what its client may not read
-			w.armed[key] = armed{zxid, missing}
+			w.armed[key] = armed{zxid, as == asMissing}
 		}
 	}
 	for _, key := range w.keys() {
 		a := w.armed[key]
-		_, wanted := w.wanted[key]
+		as, wanted := w.wanted[key]
 		s := w.model.nodes[key.path].when(zxid)
 		switch at := w.firstChange(key, a, zxid); {
 		case !wanted:
 			delete(w.armed, key)
 		case at != 0 && (!a.missing || s.exists):
 			return broken(propertyWatch, "V4: %s has changed at %s while the client was away, and no event comes", key, number(at))
+		case as == asBoth && !w.left[key] && !w.told[key]:
+			return broken(propertyWatch, "V4: %s is there or not, and neither a watch for its data nor one for its existence says so", key)
 		default:
 			w.armed[key] = armed{zxid, a.missing}
 		}
@@ -207,13 +226,17 @@ func (w *Watches) Event(e *zk.Event) error {
 	}
 	data, children := watchKey{path: e.Path}, watchKey{path: e.Path, children: true}
 	var ended []watchKey
+	left := false
 	for _, key := range []watchKey{data, children} {
 		a, here := w.armed[key]
-		missing, wanted := w.wanted[key]
-		if !here && wanted && w.rearming > 0 && e.Zxid <= 0 { // it was used up by what its client may not read
-			a, here = armed{missing: missing}, true
+		as, again := w.wanted[key]
+		again = again && w.rearming > 0 && e.Zxid <= 0
+		if !here && again { // it was used up by what its client may not read
+			a, here = armed{missing: as == asMissing}, true
 		}
 		switch {
+		case again && w.leaves(key, as, e.Type):
+			left = true
 		case !here:
 		case e.Type == zk.EventNodeDeleted && !a.missing,
 			e.Type == zk.EventNodeChildrenChanged && key.children,
@@ -222,7 +245,7 @@ func (w *Watches) Event(e *zk.Event) error {
 			ended = append(ended, key)
 		}
 	}
-	if len(ended) == 0 && !stayed {
+	if len(ended) == 0 && !stayed && !left {
 		return broken(propertyWatch, "V1: %v %s at %s comes, and no such watch is set", e.Type, e.Path, number(e.Zxid))
 	}
 	for _, key := range ended {
@@ -230,9 +253,35 @@ func (w *Watches) Event(e *zk.Event) error {
 			return err
 		}
 		delete(w.armed, key)
+		delete(w.left, key)
 		w.told[key] = w.rearming > 0
 	}
 	return nil
+}
+
+// leaves reports whether an event that comes while watches are set again answers one of two
+// watches of a path, and leaves the server with an entry for the other. A client may have
+// both, for the data of a znode and for one that was missing: it was not told of the creation
+// of what it may not read, and its watch for that waits on. When both are set again the server
+// tells of the creation, or the deletion, and keeps an entry for the other watch. But with
+// such an event a client takes both for spent (clientsession: firedKinds; so does Java's,
+// ZKWatchManager.materialize), and what the entry brings later comes for no watch of its own.
+// Apache's server does the same (DataTree.setWatches).
+//
+// The entry is there all the same: it must fire once, in time, and for a change.
+func (w *Watches) leaves(key watchKey, as named, kind zk.EventType) bool {
+	switch {
+	case kind == zk.EventNodeCreated && as == asBoth && !w.told[key]: // it is there as it was: that for its data
+	case kind == zk.EventNodeDeleted && as&asMissing != 0: // it is not there: that for its creation
+		if as == asBoth {
+			delete(w.armed, key)
+		}
+		w.wanted[key] = asMissing
+	default:
+		return false
+	}
+	w.left[key] = true
+	return as == asBoth
 }
 
 // useUp takes away what was used up, up to a zxid, by a change of which its client
@@ -309,5 +358,6 @@ func (w *Watches) Replied(zxid zk.Zxid) error {
 // Ended says that the session is over, its watches with it.
 func (w *Watches) Ended() {
 	clear(w.armed)
+	clear(w.left)
 	clear(w.staying)
 }
