@@ -81,15 +81,14 @@ func (m *Machine) tellParticipants(nowMs int64) {
 
 // followingReceivesLooking answers with whom this server follows. If it is the
 // leader itself that looks for another, or has gone on to a later round, there
-// is nobody to follow.
+// is nobody to follow. An observer's answer counts for no leader. But it brings the
+// configuration, to a server that was away while all others that it knows moved.
 func (m *Machine) followingReceivesLooking(nowMs int64, from quorum.ID, n *Notification) {
 	if from == m.current.Leader && (n.Round > m.currentRound || n.Round == m.currentRound && n.Leader != from) {
 		m.doubt()
 		return
 	}
-	if m.state == Following {
-		m.answer(nowMs, from, n.Round)
-	}
+	m.answer(nowMs, from, n.Round)
 }
 
 // followingReceivesFollowing finds out that the leader follows another one, and
