@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -89,7 +90,8 @@ func testResigned(t *testing.T, s Suite) {
 	other := s.startProcess(t, h, order{URL: url, Election: "resigned", ID: "b"})
 	const rounds = 5
 	waiting := false
-	for range rounds {
+	lost := 0 // leaderships that ended by themselves before they were to be resigned
+	for done := 0; done < rounds; {
 		if !waiting {
 			await(t, s, other.id+" campaigns", other.campaigning)
 			// The leader knows that it waits: between two leaders the view shows all who do.
@@ -98,10 +100,16 @@ func testResigned(t *testing.T, s Suite) {
 			}
 		}
 		leader.ask("resign")
-		if refused := await(t, s, "the leader has resigned", leader.answers); refused != "" {
+		refused := await(t, s, "the leader has resigned", leader.answers)
+		switch {
+		case refused == "":
+			done++
+		case strings.Contains(refused, election.ErrNotLeader.Error()) && lost < rounds:
+			lost++ // its store did not answer within the lease, as on a disk that is busy
+		default:
 			t.Fatalf("resign: %s", refused)
 		}
-		if waiting = s.nextOf(t, leader, other) == leader; !waiting {
+		if waiting = s.nextOf(t, leader, other, refused == "") == leader; !waiting {
 			leader, other = other, leader
 		}
 	}
@@ -113,15 +121,15 @@ func testResigned(t *testing.T, s Suite) {
 	}
 }
 
-// nextOf returns which of two is elected next. Where waiters are seen it must
-// be the one that waits.
-func (s Suite) nextOf(t *testing.T, resigned, waits *process) *process {
+// nextOf returns which of two is elected next. Where waiters are seen, and handed is true, it
+// must be the one that waits.
+func (s Suite) nextOf(t *testing.T, resigned, waits *process, handed bool) *process {
 	t.Helper()
 	select {
 	case <-waits.elected:
 		return waits
 	case <-resigned.elected:
-		if s.recorder.report.Traits.Waiters {
+		if handed && s.recorder.report.Traits.Waiters {
 			t.Error("the leader that resigned was elected again before the waiter")
 		}
 		<-resigned.campaigning
