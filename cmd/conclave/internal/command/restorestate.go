@@ -37,7 +37,9 @@ With --path it makes a subtree of a running ensemble what it was: it creates, se
 and deletes by ordinary transactions, each with the version that it has read, so
 that a change which comes in between is never overwritten: the command then ends,
 and may be run again. Ephemerals are left alone, and so is /zookeeper, with the
-quotas. --dry-run prints what it would do.`,
+quotas. A znode that is made again counts anew: the names of sequential znodes
+below it, and tokens that are made of versions, may be lower than those
+given out before. --dry-run prints what it would do.`,
 		Example: `  conclave restore /backup --at 2026-11-24T10:00:00Z --into /var/lib/zookeeper
   conclave restore /backup --at 0x300000042 --path /app --server host:2181 --dry-run`,
 		Args: takes(0, "BACKUP"),
