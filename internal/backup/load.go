@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -202,7 +201,7 @@ func (l *loading) record(r *txnlog.Record) error {
 	case r.Zxid < at:
 		return nil
 	case r.Zxid == at:
-		if l.tail != nil && !bytes.Equal(l.tail, r.Payload) {
+		if l.tail != nil && !txn.Same(l.tail, r.Payload) {
 			return fmt.Errorf("%w: two pieces have different transactions of %s", ErrOtherHistory, at)
 		}
 		return nil

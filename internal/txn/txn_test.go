@@ -2,6 +2,7 @@ package txn
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"reflect"
 	"testing"
@@ -59,6 +60,38 @@ func TestCreateBefore34HasNoParentVersion(t *testing.T) {
 	_, got, _, err := Decode(b[:len(b)-4])
 	if err != nil || got.ParentCversion != -1 {
 		t.Fatalf("%+v, %v", got, err)
+	}
+}
+
+// Apache's server has changed the kinds of the parts of a multi that failed, and not their
+// bodies (review 26, F7).
+func TestPartOfAFailedMultiMayHaveItsFirstBody(t *testing.T) {
+	header := zk.TxnHeader{Session: 0x77, Zxid: 7, Op: zk.OpMulti}
+	first := zk.Txn{Op: zk.OpMulti, Sub: []zk.Txn{
+		{Op: zk.OpSetData, Path: "/a", Data: []byte("y"), Version: 1}, {Op: zk.OpError, Code: zk.ErrNoNode}, {Op: zk.OpError, Code: -2},
+	}}
+	digest := zk.Digest{Version: 2, Value: 9}
+	asDecided := Append(nil, &header, &first, digest)
+	asApplied := bytes.Replace(asDecided, binary.BigEndian.AppendUint32(nil, uint32(zk.OpSetData)), []byte{0xff, 0xff, 0xff, 0xff}, 1)
+	_, got, gotDigest, err := Decode(asApplied)
+	want := []zk.Txn{{Op: zk.OpError}, {Op: zk.OpError, Code: zk.ErrNoNode}, {Op: zk.OpError, Code: -2}}
+	if err != nil || gotDigest != digest || !reflect.DeepEqual(got.Sub, want) {
+		t.Errorf("%+v, %v, %v", got, gotDigest, err)
+	}
+	later := header
+	later.Zxid++
+	worked := zk.Txn{Op: zk.OpMulti, Sub: []zk.Txn{{Op: zk.OpDelete, Path: "/a"}, {Op: zk.OpDelete, Path: "/b"}, {Op: zk.OpDelete, Path: "/c"}}}
+	for what, c := range map[string]struct {
+		other []byte
+		same  bool
+	}{
+		"itself": {asDecided, true}, "as applied": {asApplied, true}, "another zxid": {Append(nil, &later, &first, digest), false},
+		"another digest":  {Append(nil, &header, &first, zk.Digest{Version: 2, Value: 8}), false},
+		"one that worked": {Append(nil, &header, &worked, digest), false}, "damage": {asDecided[:40], false},
+	} {
+		if Same(asDecided, c.other) != c.same || Same(c.other, asDecided) != c.same {
+			t.Errorf("%s: not %t", what, c.same)
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ With --path it makes a subtree of a running ensemble what it was: it creates, se
 and deletes by ordinary transactions, each with the version that it has read, so
 that a change which comes in between is never overwritten: the command then ends,
 and may be run again. Ephemerals are left alone, and so is /zookeeper, with the
-quotas. A znode that is made again counts anew: the names of sequential znodes
+quotas. A znode that is made again counts from the start: the names of sequential znodes
 below it, and tokens that are made of versions, may be lower than those
 given out before. --dry-run prints what it would do.`,
 		Example: `  conclave restore /backup --at 2026-11-24T10:00:00Z --into /var/lib/zookeeper
