@@ -20,13 +20,26 @@ const (
 
 // costOfRequest returns about what a request takes in memory, 0 if it is short.
 func costOfRequest(op zk.Op, bytes int) int64 {
-	switch {
-	case bytes < requestLong:
+	if bytes < requestLong {
 		return 0
-	case op == zk.OpMulti, op == zk.OpMultiRead, op == zk.OpSetWatches, op == zk.OpSetWatches2:
-		return min(int64(bytes)*partsFactor, requestBudgetMax)
 	}
-	return min(2*int64(bytes), requestBudgetMax)
+	return min(memoryOf(op, bytes), requestBudgetMax)
+}
+
+// costOfShort returns about what a short request takes in memory, 0 if it is long.
+func costOfShort(op zk.Op, bytes int) int64 {
+	if bytes < requestLong {
+		return memoryOf(op, bytes)
+	}
+	return 0
+}
+
+func memoryOf(op zk.Op, bytes int) int64 {
+	switch op {
+	case zk.OpMulti, zk.OpMultiRead, zk.OpSetWatches, zk.OpSetWatches2:
+		return int64(bytes) * partsFactor
+	}
+	return 2 * int64(bytes)
 }
 
 // budget is given out in the order in which it was asked for.

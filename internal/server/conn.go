@@ -34,11 +34,10 @@ type conn struct {
 	identityBytes int64         // of what the client has proved; of the goroutine
 	client        string        // the id of its certificate, where that has identities by a map of domains
 	mapped        *replica.Domains
-	admitted      bool         // it has proved what the server asks for; of the goroutine
-	sasl          sasl.Server  // the exchange that the client has begun; of the goroutine
-	elsewhere     bool         // the client wants another ensemble; of the goroutine
-	paces         ownPaces     // of the goroutine
-	charged       atomic.Int64 // bytes of identities with the requests in flight
+	admitted      bool        // it has proved what the server asks for; of the goroutine
+	sasl          sasl.Server // the exchange that the client has begun; of the goroutine
+	elsewhere     bool        // the client wants another ensemble; of the goroutine
+	paces         ownPaces    // of the goroutine
 
 	sessionID atomic.Int64
 	timeoutMs atomic.Int32
@@ -70,6 +69,14 @@ type scratch struct {
 }
 
 var scratches = sync.Pool{New: func() any { return &scratch{buffer: make([]byte, inputBytes)} }}
+
+// putBack gives a scratch to others.
+func (w *scratch) putBack() {
+	if len(w.buffer) > inputBytes {
+		w.buffer = make([]byte, inputBytes)
+	}
+	scratches.Put(w)
+}
 
 func newConn(s *Server, socket net.Conn) *conn {
 	c := &conn{server: s, socket: socket, remote: remoteAddr(socket), sinceMs: s.monoMs(), resumed: make(chan struct{}, 1)}
@@ -205,6 +212,7 @@ func (c *conn) handshake() bool {
 	}
 	c.touchedMs.Store(c.server.monoMs())
 	c.received()
+	c.server.claim(0)
 	c.begin(1)
 	c.server.stats.connects.Add(1)
 	c.server.noteToken()
@@ -238,34 +246,20 @@ func (c *conn) received() {
 	c.stats.received++
 }
 
-// begin counts requests that go to the loop.
+// begin counts requests that go to the loop, and have claimed their places.
 func (c *conn) begin(n int) {
 	c.begun += uint64(n)
-	if bytes := int64(n) * c.identityBytes; bytes > 0 {
-		c.charged.Add(bytes)
-		c.server.identityBytes.Add(bytes)
-	}
 	c.inFlight.Add(int32(n))
-	c.server.inFlight.Add(int64(n))
 }
 
-// discharge counts the identities off of requests that are answered: all of a connection
-// together, for they go with each of its requests.
-func (c *conn) discharge() {
-	if c.charged.Load() > 0 {
-		c.server.identityBytes.Add(-c.charged.Swap(0))
-	}
-}
-
-// finish counts one that the loop has answered. The loop calls it, after the
-// reply is in the outbox.
-func (c *conn) finish() {
+// finish counts one that the loop has answered, and that took so many bytes. The loop calls
+// it, after the reply is in the outbox.
+func (c *conn) finish(bytes int64) {
 	c.finished++
 	c.longs.answered(c.finished, c.server)
-	if c.inFlight.Add(-1) == 0 {
-		c.discharge()
-	}
+	c.inFlight.Add(-1)
 	c.server.inFlight.Add(-1)
+	c.server.requestBytes.Add(-bytes)
 }
 
 // gone forgets a connection whose goroutine has ended. The loop calls it, so
@@ -273,11 +267,11 @@ func (c *conn) finish() {
 func (s *Server) gone(c *conn) {
 	s.conns.remove(c)
 	s.inFlight.Add(-int64(c.inFlight.Swap(0)))
-	c.discharge()
 	c.longs.answered(math.MaxUint64, s)
 	c.out.remove()
 	c.out.mu.Lock()
 	s.stats.sentGone.Add(c.stats.sent)
+	s.requestBytes.Add(-c.stats.forget())
 	c.handOver()
 	c.out.mu.Unlock()
 }
@@ -296,19 +290,31 @@ func (o *outbox) isEnded() bool {
 	return o.ended || o.over
 }
 
-// The limits of what may be on its way: beyond them a connection that has
-// requests with the loop is not read until they are answered.
+// inFlightBytesMax is how much memory may be on its way: as requests, with their
+// identities, and as records for the disk. InFlightMax is how many requests. Beyond one of
+// them a connection that has requests with the loop gets no more there until they are
+// answered; one that has none gets a single one, so that it waits behind no other's
+// thousands.
 const inFlightBytesMax = 16 << 20
 
+// claim counts a request that is to go to the loop, and what it takes in memory. It reports
+// whether the connection may have another one at once.
+func (s *Server) claim(bytes int64) (more bool) {
+	return s.within(s.inFlight.Add(1), s.requestBytes.Add(bytes))
+}
+
+func (s *Server) within(requests, bytes int64) bool {
+	return requests <= int64(s.cfg.InFlightMax) && bytes+s.inFlightBytes.Load() <= inFlightBytesMax
+}
+
+// mayRead waits until the loop may have another request of the connection; false if it has
+// ended.
 func (c *conn) mayRead() bool {
 	s := c.server
 	if !c.uncrowded() {
 		return false
 	}
-	if s.inFlight.Load() <= int64(s.cfg.InFlightMax) && s.inFlightBytes.Load()+s.identityBytes.Load() <= inFlightBytesMax {
-		return true
-	}
-	for c.inFlight.Load() > 0 {
+	for c.inFlight.Load() > 0 && !s.within(s.inFlight.Load(), s.requestBytes.Load()) {
 		if !c.awaitAnswer() {
 			return false
 		}
@@ -365,13 +371,18 @@ func (c *conn) step() bool {
 		return false
 	}
 	// Waiting for input holds no scratch: most connections are idle.
-	w, err := c.input.read()
+	w, err := c.input.read(c.server.portionMax())
 	if err != nil {
 		c.noteDropped()
 		return false
 	}
-	defer scratches.Put(w)
-	ok := c.handle(w)
-	c.input.keep(w)
-	return ok
+	return c.handle(w)
 }
+
+// portionMax is how many bytes a connection reads at once: the portions of all together are
+// bounded, too, for a connection keeps its own while it waits.
+func (s *Server) portionMax() int {
+	return max(portionMin, min(inputBytes, inFlightBytesMax/max(1, int(s.conns.count.Load()))))
+}
+
+const portionMin = 4 << 10

@@ -19,6 +19,7 @@ type conns struct {
 		byID  map[session.ConnID]*conn
 		perIP map[netip.Addr]int
 	}
+	count    atomic.Int64
 	nextID   atomic.Uint64
 	rejected atomic.Int64
 }
@@ -45,6 +46,7 @@ func (c *conns) add(n *conn, perIPMax, max int) bool {
 	n.id = session.ConnID(c.nextID.Add(1))
 	c.mu.byID[n.id] = n
 	c.mu.perIP[n.remote.Addr()]++
+	c.count.Add(1)
 	return true
 }
 
@@ -55,6 +57,7 @@ func (c *conns) remove(n *conn) {
 		return
 	}
 	delete(c.mu.byID, n.id)
+	c.count.Add(-1)
 	if c.mu.perIP[n.remote.Addr()]--; c.mu.perIP[n.remote.Addr()] == 0 {
 		delete(c.mu.perIP, n.remote.Addr())
 	}

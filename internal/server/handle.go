@@ -23,6 +23,8 @@ func (c *conn) handle(w *scratch) bool {
 	c.server.relieve()
 	h.submit()
 	c.flush()
+	c.input.keep()
+	h.w.putBack()
 	c.server.meters.bytesReceived.Add(h.received)
 	if h.reads > 0 {
 		took := c.server.cfg.Clock.Now().Sub(start)
@@ -41,11 +43,11 @@ type handling struct {
 	conn   *conn
 	w      *scratch
 	nowMs  int64
-	cameMs int64  // when the batch was read
-	owned  []byte // a copy of the input from here on, for requests that are kept
-	locked bool   // the tree for reading, and the outbox
-	reads  int    // answered here
-	sent   int    // submitted
+	cameMs int64 // when the batch was read
+	owned  bool  // the rest of the input is a copy, for requests that are kept
+	locked bool  // the tree for reading, and the outbox
+	reads  int   // answered here
+	sent   int   // submitted
 
 	requests          int64 // not yet among those that the server has received
 	received, replied int64 // bytes, for the metrics
@@ -92,9 +94,6 @@ func (h *handling) all() bool {
 			return false
 		}
 		in.rest = in.rest[wire.PrefixBytes+n:]
-		if h.owned != nil {
-			h.owned = h.owned[wire.PrefixBytes+n:]
-		}
 		if h.locked && len(h.conn.out.bytes) > outboxCrowded || h.crowded {
 			h.crowded = false
 			if !h.drain() {
@@ -188,6 +187,7 @@ func (h *handling) reach(op zk.Op) bool {
 	if !h.mustReach() {
 		return true
 	}
+	h.conn.server.claim(0)
 	h.w.events = append(h.w.events, replica.Event{
 		Kind: replica.EventRequest, Conn: h.conn.id, Request: &zk.Request{Op: op}, Own: true, Identities: h.conn.identities,
 	})
@@ -382,10 +382,10 @@ func (h *handling) unlock() {
 func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	h.unlock()
 	c := h.conn
-	if h.owned == nil {
-		h.owned = bytes.Clone(c.input.rest)
+	if !h.owned {
+		h.owned, c.input.rest = true, bytes.Clone(c.input.rest)
 	}
-	own := h.owned[wire.PrefixBytes : wire.PrefixBytes+len(payload) : wire.PrefixBytes+len(payload)]
+	own := c.input.rest[wire.PrefixBytes : wire.PrefixBytes+len(payload) : wire.PrefixBytes+len(payload)]
 	e := replica.Event{Kind: replica.EventRequest, Conn: c.id, Request: new(zk.Request), Body: own[wire.HeaderBytes:]}
 	if wire.DecodeRequest(own, c.server.cfg.ReadBytesMax(), e.Request) != nil {
 		e.Code = zk.ErrMarshalling
@@ -406,13 +406,14 @@ func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 		c.ended = true // the answer is the last one
 	}
 	e.Identities = c.identities
+	bytes := c.identityBytes + costOfShort(op, len(payload))
 	h.w.events = append(h.w.events, e)
 	h.sent++
 	c.out.mu.Lock()
 	c.stats.note(e.Request, 0, h.nowMs)
-	c.stats.wait(h.nowMs)
+	c.stats.wait(h.nowMs, bytes)
 	c.out.mu.Unlock()
-	return c.identityBytes == 0 || h.sent < submitMax || h.breathe()
+	return c.server.claim(bytes) || h.breathe()
 }
 
 // refuse answers a client that must prove who it is first, and has not: with the code that
@@ -424,15 +425,14 @@ func (h *handling) refuse(xid zk.Xid) {
 	h.answerOnly(xid, zk.ErrSessionClosedRequireSASL)
 }
 
-// submitMax is how many requests of a connection that has proved identities, which go with
-// each of them, go to the loop before it looks again whether more may: thousands of
-// requests may come in one portion of input.
-const submitMax = 256
-
-// breathe gives the loop what was gathered, and waits until more may come.
+// breathe gives the loop what was gathered, and waits until more may come. A connection that
+// waits keeps what is left of its portion, and no scratch.
 func (h *handling) breathe() bool {
 	h.submit()
-	return h.conn.mayRead()
+	h.w.putBack()
+	may := h.conn.mayRead()
+	h.w = scratches.Get().(*scratch)
+	return may
 }
 
 // A connection may prove identitiesMax identities, of identityBytesMax in all. Every

@@ -12,7 +12,6 @@ import (
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/peerwire"
-	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -41,7 +40,7 @@ func TestIdentitiesOfAConnectionHaveALimitInBytes(t *testing.T) {
 // TestIdentitiesOfRequestsInFlightAreBounded: a follower sends those of a connection to the
 // leader with each of its requests, and many requests come in one portion of input.
 func TestIdentitiesOfRequestsInFlightAreBounded(t *testing.T) {
-	s := start(t, vfs.NewMem(), nil)
+	s := start(t, vfs.NewMem(), func(c *Config) { c.InFlightMax = 1 << 20 })
 	const clients = 20
 	var batch []byte
 	requests := 0
@@ -57,23 +56,21 @@ func TestIdentitiesOfRequestsInFlightAreBounded(t *testing.T) {
 		}
 		all = append(all, p)
 	}
-	const most = inFlightBytesMax + clients*submitMax*identityBytesMax
+	const most = inFlightBytesMax + clients*(identityBytesMax+100)
 	if least := clients * requests * (identityBytesMax - 100); least < 2*most {
 		t.Fatalf("%d bytes are no test of %d", least, most)
 	}
-	resume := make(chan struct{})
-	go s.inspect(func(*replica.Replica) { <-resume }) // the loop is busy
+	release := hold(t, s)
 	for _, p := range all {
 		if _, err := p.socket.Write(batch); err != nil {
 			t.Error(err)
 		}
 	}
-	awaittest.Until(t, "as much is in flight as may be", func() bool { return s.identityBytes.Load() > inFlightBytesMax })
 	awaittest.Until(t, "all wait for the loop: nothing more comes", func() bool { return waitForTheLoop() == clients })
-	if n := s.identityBytes.Load(); n > most {
+	if n := s.requestBytes.Load(); n > most {
 		t.Errorf("%d bytes of identities are in flight, %d may be", n, most)
 	}
-	close(resume)
+	release()
 	for range requests {
 		for _, p := range all {
 			if h, _ := p.reply(zk.OpDelete); h.Code != zk.ErrNoNode {
@@ -81,12 +78,12 @@ func TestIdentitiesOfRequestsInFlightAreBounded(t *testing.T) {
 			}
 		}
 	}
-	awaittest.Until(t, "none are in flight", func() bool { return s.identityBytes.Load() == 0 })
+	awaittest.Until(t, "none are in flight", func() bool { return s.requestBytes.Load() == 0 })
 }
 
 // waitForTheLoop returns how many connections are not read until the loop has answered.
 func waitForTheLoop() int {
-	stacks := make([]byte, 1<<20)
+	stacks := make([]byte, 8<<20)
 	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte(".(*conn).awaitAnswer("))
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,10 @@ import (
 // connection may have on its way is limited where it reads (conn.go), and what
 // other servers send likewise (peerinbox.go).
 //
+// There are two lanes, each in order: requests of clients, and all else, which passes them:
+// handshakes and heartbeats, what other servers, the disk and the clock say. Where requests
+// wait, half of a step is theirs.
+//
 // The loop takes only as much at a time as one step may cost: some dozens of long
 // requests in one step would keep it from sending pings to the other servers.
 type inbox struct {
@@ -19,6 +24,9 @@ type inbox struct {
 		sync.Mutex
 		events  []replica.Event
 		firstMs int64 // when the first of them came
+
+		first  []replica.Event // of the lane that passes
+		cameMs int64           // when the first of them came
 	}
 	ready chan struct{} // holds a token while there are events
 
@@ -33,15 +41,31 @@ func (b *inbox) init(now func() int64) {
 	b.now, b.ready, b.costMax = now, make(chan struct{}, 1), stepCostMax
 }
 
-// put adds events, in order.
+// put adds events of one lane, in order.
 func (b *inbox) put(events ...replica.Event) {
-	b.mu.Lock()
-	if len(b.mu.events) == 0 {
-		b.mu.firstMs = b.now()
+	if len(events) == 0 {
+		return
 	}
-	b.mu.events = append(b.mu.events, events...)
+	b.mu.Lock()
+	lane, ms := &b.mu.first, &b.mu.cameMs
+	if ofRequests(events[0].Kind) {
+		lane, ms = &b.mu.events, &b.mu.firstMs
+	}
+	if len(*lane) == 0 {
+		*ms = b.now()
+	}
+	*lane = append(*lane, events...)
 	b.mu.Unlock()
 	b.wake()
+}
+
+// ofRequests reports whether an event has its place among the requests of its connection.
+func ofRequests(kind replica.EventKind) bool {
+	switch kind {
+	case replica.EventRequest, replica.EventAuth, replica.EventIdentities, replica.EventDisconnect:
+		return true
+	}
+	return false
 }
 
 func (b *inbox) wake() {
@@ -58,32 +82,41 @@ type batch struct {
 	waitsMs   int64 // when the first of those came that wait for the next step; 0: none
 }
 
-// take returns the events that have waited longest, as many as one step may cost, and
-// one at least if there is any. They are valid until the next call.
+// take returns what passes, then the requests that have waited longest, as many as one step
+// may cost, and one at least if there is any. They are valid until the next call.
 func (b *inbox) take() batch {
-	whole := b.next == len(b.taken)
-	if whole {
-		spare := b.taken[:0]
+	if b.next == len(b.taken) {
 		clear(b.taken)
-		b.mu.Lock()
-		b.taken, b.mu.events = b.mu.events, spare
-		b.takenMs = b.mu.firstMs
-		b.mu.Unlock()
-		b.next = 0
+		b.taken, b.next = b.taken[:0], 0
 	}
+	b.mu.Lock()
+	if len(b.taken) == 0 {
+		b.taken, b.mu.events = b.mu.events, b.taken
+		b.takenMs = b.mu.firstMs
+	}
+	passed := b.pass()
+	var out batch
+	if len(b.mu.events) > 0 {
+		out.waitsMs = b.mu.firstMs
+	}
+	if len(b.mu.first) > 0 {
+		out.waitsMs = earliest(out.waitsMs, b.mu.cameMs)
+	}
+	more := len(b.mu.events)+len(b.mu.first) > 0
+	b.mu.Unlock()
 	from, cost := b.next, 0
-	for b.next < len(b.taken) && (cost < b.costMax || b.next == from) {
+	for b.next < len(b.taken) && (cost < b.costMax || b.next <= from+passed) {
 		cost += costOf(&b.taken[b.next])
 		b.next++
 	}
-	out := batch{events: b.taken[from:b.next:b.next]}
+	out.events = b.taken[from:b.next:b.next]
 	if len(out.events) > 0 {
 		out.arrivedMs = b.takenMs
 	}
 	if b.next < len(b.taken) {
-		out.waitsMs = b.takenMs
+		out.waitsMs = earliest(out.waitsMs, b.takenMs)
 	}
-	if b.next < len(b.taken) || !whole { // others may have come since, and their token is taken
+	if more || b.next < len(b.taken) { // the token is taken
 		b.wake()
 	}
 	return out
@@ -98,6 +131,32 @@ func (b *inbox) took(d, tick time.Duration) {
 	} else {
 		b.costMax = min(2*b.costMax, stepCostMax)
 	}
+}
+
+// pass puts what passes before the requests that were taken and are left: as much as a step
+// may cost, or half of that where there are some. It returns how many events that are.
+// Called with mu held.
+func (b *inbox) pass() (n int) {
+	most := b.costMax
+	if b.next < len(b.taken) {
+		most = max(most/2, 1)
+	} else {
+		b.takenMs = 0
+	}
+	all := b.mu.first
+	for cost := 0; n < len(all) && cost < most; n++ {
+		cost += costOf(&all[n])
+	}
+	if n == 0 {
+		return 0
+	}
+	b.taken = slices.Insert(b.taken, b.next, all[:n]...)
+	b.takenMs = earliest(b.takenMs, b.mu.cameMs)
+	clear(all[:n])
+	if b.mu.first = all[n:]; len(b.mu.first) == 0 {
+		b.mu.first = all[:0]
+	}
+	return n
 }
 
 // stepCostMax bounds a step: some thousand times what a short request costs.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/zab"
 )
 
 // A step takes what has waited longest, no more than it may cost, and says when that came
@@ -18,7 +19,7 @@ func TestStepTakesNoMoreThanItMayCost(t *testing.T) {
 	}
 	b.put(long(1), long(2), long(3))
 	nowMs = 200
-	b.put(replica.Event{Kind: replica.EventTick, Conn: 4})
+	b.put(replica.Event{Kind: replica.EventRequest, Conn: 4})
 	want := func(conns []session.ConnID, arrivedMs, waitsMs int64) {
 		t.Helper()
 		<-b.ready
@@ -35,7 +36,7 @@ func TestStepTakesNoMoreThanItMayCost(t *testing.T) {
 	want([]session.ConnID{1, 2}, 100, 100)
 	nowMs = 300
 	b.put(long(5), long(6), long(7))
-	want([]session.ConnID{3, 4}, 100, 0)
+	want([]session.ConnID{3, 4}, 100, 300)
 	want([]session.ConnID{5, 6}, 300, 300)
 	want([]session.ConnID{7}, 300, 0)
 	huge := long(8)
@@ -45,5 +46,52 @@ func TestStepTakesNoMoreThanItMayCost(t *testing.T) {
 	want([]session.ConnID{9}, 300, 0)
 	if got := b.take(); len(got.events) != 0 || got.arrivedMs != 0 {
 		t.Errorf("an empty inbox gives %v", got)
+	}
+}
+
+// What other servers, the disk, the clock and those who want a session say passes the
+// requests that wait, each kind in its order, and takes half of a step from them.
+func TestRequestsAreNotInTheWayOfAllElse(t *testing.T) {
+	const backlog, fits = 10_000, stepCostMax / eventBytes
+	nowMs := int64(100)
+	var b inbox
+	b.init(func() int64 { return nowMs })
+	var requests []replica.Event
+	for i := range backlog {
+		requests = append(requests, replica.Event{Kind: replica.EventRequest, Conn: session.ConnID(i)})
+	}
+	b.put(requests...)
+	if n := len(b.take().events); n != fits {
+		t.Fatalf("a step takes %d requests, want %d", n, fits)
+	}
+	nowMs = 200
+	b.put(replica.Event{Kind: replica.EventDisconnect, Conn: backlog}) // is no request, and passes none
+	b.put(replica.Event{Kind: replica.EventConnect, Conn: backlog + 1})
+	for i := range backlog {
+		b.put(replica.Event{Kind: replica.EventMessage, Link: 1, Ticket: zab.Ticket(i)})
+	}
+	got := b.take()
+	if e := got.events[0]; e.Kind != replica.EventConnect || got.arrivedMs != 100 || got.waitsMs != 100 {
+		t.Fatalf("the first is %d, what came at %d ms is taken, and at %d ms waits", e.Kind, got.arrivedMs, got.waitsMs)
+	}
+	messages, asked, most := 0, fits, 0
+	for all := got.events[1:]; len(all) > 0; all = b.take().events {
+		before := asked
+		for _, e := range all {
+			switch {
+			case e.Kind == replica.EventMessage && e.Ticket == zab.Ticket(messages):
+				messages++
+			case e.Kind != replica.EventMessage && e.Conn == session.ConnID(asked):
+				asked++
+			default:
+				t.Fatalf("an event of kind %d after %d messages and %d requests is of %d, %d", e.Kind, messages, asked, e.Conn, e.Ticket)
+			}
+		}
+		if most = max(most, len(all)); messages < backlog && asked == before {
+			t.Fatal("a step takes no request")
+		}
+	}
+	if messages != backlog || asked != backlog+1 || most > fits+1 {
+		t.Errorf("%d messages and %d requests have come, %d in one step", messages, asked, most)
 	}
 }

@@ -22,6 +22,7 @@ type input struct {
 	raw      syscall.RawConn // nil if the socket cannot be polled
 	partial  []byte          // begun, but not whole
 	rest     []byte          // of the scratch buffer: still to be handled
+	most     int             // of the next read
 	aside    int             // for the next read from a socket that cannot be polled
 	poll     func(fd uintptr) bool
 	w        *scratch
@@ -80,9 +81,10 @@ func (in *input) atEnd() bool {
 	return ended
 }
 
-// read waits for input and returns a scratch whose rest holds it, after what
-// was kept. Only when something has come does it take a scratch.
-func (in *input) read() (*scratch, error) {
+// read waits for input, and returns a scratch whose rest holds up to most bytes of it, after
+// what was kept. Only when something has come does it take a scratch.
+func (in *input) read(most int) (*scratch, error) {
+	in.most = most
 	if err := in.gather(); err != nil {
 		return nil, err
 	}
@@ -181,7 +183,8 @@ func (in *input) take() *scratch {
 // tryRead is called when the socket may have input; false waits for more.
 func (in *input) tryRead(fd uintptr) bool {
 	w := in.take()
-	n, again, err := readSocket(fd, w.buffer[len(in.partial):])
+	space := w.buffer[len(in.partial):]
+	n, again, err := readSocket(fd, space[:min(len(space), in.most)])
 	if again {
 		scratches.Put(w)
 		return false
@@ -193,7 +196,7 @@ func (in *input) tryRead(fd uintptr) bool {
 // readAside reads from a socket that cannot be polled into memory of the connection's
 // own, so that one that waits holds no scratch. The memory grows with what comes at once.
 func (in *input) readAside() {
-	in.aside = min(max(in.aside, asideMin), inputBytes/2)
+	in.aside = min(max(in.aside, asideMin), in.most, inputBytes/2)
 	kept := len(in.partial)
 	in.partial = slices.Grow(in.partial, in.aside)
 	n, err := in.socket.Read(in.partial[kept : kept+in.aside])
@@ -214,15 +217,12 @@ func (in *input) readAside() {
 const asideMin = 512
 
 // keep stores what was not handled until more comes.
-func (in *input) keep(w *scratch) {
+func (in *input) keep() {
 	in.partial = append(in.partial[:0], in.rest...)
 	if len(in.partial) == 0 && cap(in.partial) > 1024 {
 		in.partial = nil
 	}
 	in.rest = nil
-	if len(w.buffer) > inputBytes {
-		w.buffer = make([]byte, inputBytes)
-	}
 }
 
 // drain reads and forgets until the client closes, so that closing our side

@@ -175,7 +175,7 @@ func (c *conn) connected(r *wire.ConnectResponse) {
 	c.out.mu.Unlock()
 	c.timeoutMs.Store(r.TimeoutMs)
 	c.sessionID.Store(int64(r.Session))
-	c.finish()
+	c.finish(0)
 }
 
 // reply answers a request that the loop had.
@@ -190,18 +190,18 @@ func (c *conn) reply(h wire.ReplyHeader, r *zk.Result) {
 	} else {
 		c.server.meters.staleReplies.Add(1)
 	}
-	c.stats.answered(h.Zxid, c.server)
+	bytes := c.stats.answered(h.Zxid, c.server)
 	c.out.mu.Unlock()
-	c.finish()
+	c.finish(bytes)
 	c.server.relieve()
 }
 
 // reached counts a request that the connection, which waits for its turn, answers itself.
 func (c *conn) reached() {
 	c.out.mu.Lock()
-	c.stats.answered(c.server.reader.Tree.LastZxid(), c.server)
+	bytes := c.stats.answered(c.server.reader.Tree.LastZxid(), c.server)
 	c.out.mu.Unlock()
-	c.finish()
+	c.finish(bytes)
 }
 
 // notify sends a watch event.

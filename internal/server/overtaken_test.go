@@ -122,5 +122,5 @@ func expiresMs(s *Server, id zk.SessionID) (atMs int64) {
 func linkWaits(s *Server) bool {
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
-	return slices.ContainsFunc(s.inbox.mu.events, func(e replica.Event) bool { return e.Kind == replica.EventLinkUp && e.Outgoing })
+	return slices.ContainsFunc(s.inbox.mu.first, func(e replica.Event) bool { return e.Kind == replica.EventLinkUp && e.Outgoing })
 }

@@ -43,8 +43,8 @@ type Server struct {
 	closeGrace time.Duration
 
 	inFlight      atomic.Int64 // requests that the loop has not answered yet
-	inFlightBytes atomic.Int64
-	identityBytes atomic.Int64 // of the requests in flight
+	requestBytes  atomic.Int64 // what they take in memory, but for the long ones
+	inFlightBytes atomic.Int64 // of records for the disk
 	requests      budget       // of long requests
 	answers       budget       // of long answers that are being made
 	slots         budget       // requests that the loop may have, where a throttle bounds them

@@ -84,8 +84,11 @@ type connStats struct {
 	lastZxid       zk.Zxid
 	respondedMs    int64
 	latency        connLatency
-	waiting        []int64 // when the requests came that the loop has, in order
+	waiting        []waiting // the requests that the loop has, in order
 }
+
+// waiting is when a request came, and what it takes in memory.
+type waiting struct{ cameMs, bytes int64 }
 
 type connLatency struct{ count, total, min, max, last int64 }
 
@@ -116,17 +119,28 @@ func (t *connStats) note(r *zk.Request, zxid zk.Zxid, nowMs int64) {
 	}
 }
 
-func (t *connStats) wait(nowMs int64) { t.waiting = append(t.waiting, nowMs) }
+func (t *connStats) wait(nowMs, bytes int64) { t.waiting = append(t.waiting, waiting{nowMs, bytes}) }
 
-// answered counts a reply of the loop, to the request that waited longest.
-func (t *connStats) answered(zxid zk.Zxid, s *Server) {
+// forget returns what all that wait take in memory: nobody answers them.
+func (t *connStats) forget() (bytes int64) {
+	for i := range t.waiting {
+		bytes += t.waiting[i].bytes
+	}
+	t.waiting = nil
+	return bytes
+}
+
+// answered counts a reply of the loop, to the request that waited longest, and returns what
+// that has taken in memory.
+func (t *connStats) answered(zxid zk.Zxid, s *Server) (bytes int64) {
 	t.sent++
 	t.lastZxid = zxid
 	if len(t.waiting) == 0 {
-		return
+		return 0
 	}
 	nowMs := s.loopMs
-	ms := nowMs - t.waiting[0]
+	ms := nowMs - t.waiting[0].cameMs
+	bytes = t.waiting[0].bytes
 	t.waiting = t.waiting[1:]
 	if len(t.waiting) == 0 {
 		t.waiting = nil
@@ -135,6 +149,7 @@ func (t *connStats) answered(zxid zk.Zxid, s *Server) {
 	t.latency.note(ms, 1)
 	s.stats.latency.noteMs(ms, 1)
 	s.meters.updates.note(1000*ms, 1)
+	return bytes
 }
 
 // Status is what a server says about itself.

@@ -285,12 +285,12 @@ func (h *handling) throttle(xid zk.Xid, op zk.Op) bool {
 	case zk.OpSetWatches, zk.OpSetWatches2, zk.OpAuth, zk.OpSASL:
 		return false
 	}
-	h.answerOnly(xid, zk.ErrThrottledOp)
-	return true
+	return h.answerOnly(xid, zk.ErrThrottledOp)
 }
 
-// answerOnly puts an answer without a body into its place in the order.
-func (h *handling) answerOnly(xid zk.Xid, code zk.Code) {
+// answerOnly puts an answer without a body into its place in the order. It returns false if
+// the connection has ended.
+func (h *handling) answerOnly(xid zk.Xid, code zk.Code) bool {
 	h.unlock()
 	c := h.conn
 	h.w.events = append(h.w.events, replica.Event{
@@ -298,6 +298,7 @@ func (h *handling) answerOnly(xid zk.Xid, code zk.Code) {
 	})
 	h.sent++
 	c.out.mu.Lock()
-	c.stats.wait(h.nowMs)
+	c.stats.wait(h.nowMs, c.identityBytes)
 	c.out.mu.Unlock()
+	return c.server.claim(c.identityBytes) || h.breathe()
 }
