@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -11,6 +12,7 @@ import (
 // what others have asked for as one of them is not forgotten.
 func TestOtherIdentitiesAreHeldToTheirPace(t *testing.T) {
 	s := &Server{}
+	s.cfg.Clock = clock.NewManual(0)
 	s.cfg.Throttle.Rates = RateLimits{Session: RateLimit{Requests: 5}, Identity: RateLimit{Requests: 10}}
 	shop, bank := zk.Identity{Scheme: "x509", ID: "shop"}, zk.Identity{Scheme: "x509", ID: "bank"}
 	c := &conn{server: s}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,10 +77,18 @@ func (p *pace) spend(nowNs, bytes int64) {
 	}
 }
 
-// paces are those that connections share, for as long as one of them is there.
+// spentNs is up to which instant the limits are used up.
+func (p *pace) spentNs() int64 { return max(p.requests.spentNs.Load(), p.bytes.spentNs.Load()) }
+
+// owes reports whether less than a whole bucket is there.
+func (p *pace) owes(nowNs int64) bool { return p.spentNs() > nowNs-bucketNs }
+
+// paces are those that connections share. What one owes when its last connection has gone
+// it owes to the next one.
 type paces struct {
-	mu  sync.Mutex
-	all map[zk.Identity]*sharedPace // an address is an identity of the scheme ip
+	mu   sync.Mutex
+	all  map[zk.Identity]*sharedPace // an address is an identity of the scheme ip
+	kept map[zk.Identity]*sharedPace // those without a connection, up to pacesKept
 }
 
 type sharedPace struct {
@@ -87,14 +96,21 @@ type sharedPace struct {
 	conns int
 }
 
+// pacesKept is how many paces are kept for those who may come back. Beyond it the one that
+// owes least is forgotten.
+const pacesKept = 1024
+
 func (p *paces) enter(who zk.Identity, limit RateLimit) *pace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	shared := p.all[who]
 	if shared == nil {
-		shared = &sharedPace{pace: pace{limit: limit}}
+		if shared = p.kept[who]; shared == nil {
+			shared = &sharedPace{pace: pace{limit: limit}}
+		}
+		delete(p.kept, who)
 		if p.all == nil {
-			p.all = make(map[zk.Identity]*sharedPace)
+			p.all, p.kept = make(map[zk.Identity]*sharedPace), make(map[zk.Identity]*sharedPace)
 		}
 		p.all[who] = shared
 	}
@@ -102,11 +118,35 @@ func (p *paces) enter(who zk.Identity, limit RateLimit) *pace {
 	return &shared.pace
 }
 
-func (p *paces) leave(who zk.Identity) {
+func (p *paces) leave(who zk.Identity, nowNs int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.all[who].conns--; p.all[who].conns == 0 {
-		delete(p.all, who)
+	shared := p.all[who]
+	if shared.conns--; shared.conns > 0 {
+		return
+	}
+	delete(p.all, who)
+	if shared.owes(nowNs) {
+		p.kept[who] = shared
+	}
+	if len(p.kept) > pacesKept {
+		p.forget(nowNs)
+	}
+}
+
+// forget takes out those that owe nothing any more, or the one that owes least.
+func (p *paces) forget(nowNs int64) {
+	var least zk.Identity
+	leastNs := int64(math.MaxInt64)
+	for id, shared := range p.kept {
+		if !shared.owes(nowNs) {
+			delete(p.kept, id)
+		} else if ns := shared.spentNs(); ns < leastNs {
+			least, leastNs = id, ns
+		}
+	}
+	if len(p.kept) > pacesKept {
+		delete(p.kept, least)
 	}
 }
 
@@ -145,14 +185,14 @@ func (c *conn) holdToPaces(identities []zk.Identity) {
 	}
 	c.holdToPace(identities)
 	for _, who := range before { // last: what others do not share must not begin again
-		c.server.paces.leave(who)
+		c.server.paces.leave(who, int64(c.server.cfg.Clock.Now()))
 	}
 }
 
 // leavePaces is for the end of the connection.
 func (c *conn) leavePaces() {
 	for _, who := range c.paces.shared {
-		c.server.paces.leave(who)
+		c.server.paces.leave(who, int64(c.server.cfg.Clock.Now()))
 	}
 	c.paces.shared, c.paces.all = nil, nil
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -103,8 +104,7 @@ func TestRequestFarBeyondTheRateIsThrottled(t *testing.T) {
 	}
 }
 
-// Connections of one address, or of one identity, share what it may ask for; when the last
-// has gone nothing is left.
+// Connections of one address, or of one identity, share what it may ask for.
 func TestConnectionsShareThePaceOfTheirAddressAndIdentity(t *testing.T) {
 	bob := zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: []byte("bob:secret")}
 	for name, limits := range map[string]RateLimits{
@@ -142,6 +142,59 @@ func TestConnectionsShareThePaceOfTheirAddressAndIdentity(t *testing.T) {
 				return len(p.paces.all) == 0
 			})
 		})
+	}
+}
+
+// What an address or an identity has asked for counts when its client connects again.
+func TestNewConnectionOwesWhatTheLastOneDid(t *testing.T) {
+	p := startPaced(t, RateLimits{Address: RateLimit{Requests: 10}})
+	leaves := func(a *peer) {
+		a.socket.Close()
+		awaittest.Until(t, "it has gone", func() bool {
+			p.paces.mu.Lock()
+			defer p.paces.mu.Unlock()
+			return len(p.paces.all) == 0
+		})
+	}
+	for range 11 {
+		a := dial(t, p.Server, nil)
+		if code, _ := a.do(readRoot); code != zk.OK {
+			t.Fatal(code)
+		}
+		leaves(a)
+	}
+	a := dial(t, p.Server, nil)
+	a.send(readRoot)
+	p.awaitWaiting(1)
+	p.now.Advance(100 * time.Millisecond)
+	p.answered(a, 1)
+}
+
+// Only so many are kept: those that owe most.
+func TestPacesWithoutAConnectionAreLimited(t *testing.T) {
+	const nowNs, others = int64(time.Hour), 3 * pacesKept
+	var p paces
+	who := func(i int) zk.Identity { return zk.Identity{Scheme: "ip", ID: strconv.Itoa(i)} }
+	p.enter(who(0), RateLimit{Bytes: 10}).spend(nowNs, 50)
+	p.leave(who(0), nowNs)
+	for i := range others {
+		p.enter(who(i+1), RateLimit{Bytes: 10}).spend(nowNs, 1)
+		p.leave(who(i+1), nowNs)
+	}
+	p.enter(who(others+1), RateLimit{Bytes: 10})
+	p.leave(who(others+1), nowNs) // owes nothing
+	if len(p.kept) != pacesKept || len(p.all) != 0 {
+		t.Errorf("%d are kept, and %d have connections", len(p.kept), len(p.all))
+	}
+	if ns := p.enter(who(0), RateLimit{Bytes: 10}).wait(nowNs); ns != 4*bucketNs {
+		t.Errorf("the one that owed most waits for %d ns", ns)
+	}
+	laterNs := nowNs + 2*bucketNs
+	p.leave(who(0), laterNs)
+	p.enter(who(others+1), RateLimit{Bytes: 10}).spend(laterNs, 1)
+	p.leave(who(others+1), laterNs)
+	if len(p.kept) != 2 {
+		t.Errorf("%d are kept when all others have paid", len(p.kept))
 	}
 }
 
