@@ -292,19 +292,27 @@ func (o *outbox) isEnded() bool {
 
 // inFlightBytesMax is how much memory may be on its way: as requests, with their
 // identities, and as records for the disk. InFlightMax is how many requests. Beyond one of
-// them a connection that has requests with the loop gets no more there until they are
-// answered; one that has none gets a single one, so that it waits behind no other's
-// thousands.
+// them a connection has no more than its share with the loop, so that it waits behind no
+// other's thousands.
 const inFlightBytesMax = 16 << 20
 
-// claim counts a request that is to go to the loop, and what it takes in memory. It reports
-// whether the connection may have another one at once.
-func (s *Server) claim(bytes int64) (more bool) {
-	return s.within(s.inFlight.Add(1), s.requestBytes.Add(bytes))
+// claim counts a request that is to go to the loop, and what it takes in memory.
+func (s *Server) claim(bytes int64) {
+	s.inFlight.Add(1)
+	s.requestBytes.Add(bytes)
 }
 
-func (s *Server) within(requests, bytes int64) bool {
-	return requests <= int64(s.cfg.InFlightMax) && bytes+s.inFlightBytes.Load() <= inFlightBytesMax
+// share is how many requests a connection may have with the loop now. Beyond the limit of
+// requests all shares together are as many again, or one of each connection; beyond that of
+// memory it is one.
+func (s *Server) share() int {
+	switch {
+	case s.requestBytes.Load()+s.inFlightBytes.Load() > inFlightBytesMax:
+		return 1
+	case s.inFlight.Load() > int64(s.cfg.InFlightMax):
+		return max(1, s.cfg.InFlightMax/max(1, int(s.conns.count.Load())))
+	}
+	return math.MaxInt
 }
 
 // mayRead waits until the loop may have another request of the connection; false if it has
@@ -314,7 +322,7 @@ func (c *conn) mayRead() bool {
 	if !c.uncrowded() {
 		return false
 	}
-	for c.inFlight.Load() > 0 && !s.within(s.inFlight.Load(), s.requestBytes.Load()) {
+	for int(c.inFlight.Load()) > (s.share()-1)/2 { // not one by one
 		if !c.awaitAnswer() {
 			return false
 		}

@@ -413,7 +413,8 @@ func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	c.stats.note(e.Request, 0, h.nowMs)
 	c.stats.wait(h.nowMs, bytes)
 	c.out.mu.Unlock()
-	return c.server.claim(bytes) || h.breathe()
+	c.server.claim(bytes)
+	return h.breathe()
 }
 
 // refuse answers a client that must prove who it is first, and has not: with the code that
@@ -425,9 +426,13 @@ func (h *handling) refuse(xid zk.Xid) {
 	h.answerOnly(xid, zk.ErrSessionClosedRequireSASL)
 }
 
-// breathe gives the loop what was gathered, and waits until more may come. A connection that
-// waits keeps what is left of its portion, and no scratch.
+// breathe gives the loop what was gathered if the connection has its share there, and waits
+// until more may come. A connection that waits keeps what is left of its portion, and no
+// scratch.
 func (h *handling) breathe() bool {
+	if h.sent+int(h.conn.inFlight.Load()) < h.conn.server.share() {
+		return true
+	}
 	h.submit()
 	h.w.putBack()
 	may := h.conn.mayRead()

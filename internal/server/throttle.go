@@ -300,5 +300,6 @@ func (h *handling) answerOnly(xid zk.Xid, code zk.Code) bool {
 	c.out.mu.Lock()
 	c.stats.wait(h.nowMs, c.identityBytes)
 	c.out.mu.Unlock()
-	return c.server.claim(c.identityBytes) || h.breathe()
+	c.server.claim(c.identityBytes)
+	return h.breathe()
 }
