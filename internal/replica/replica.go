@@ -97,9 +97,10 @@ func expiryStepMs(tickMs int64) int64 { return min(max(1, tickMs/2), 10) }
 type Now struct {
 	MonoMs int64
 	WallMs int64
-	// ArrivedMs is when the oldest event of this Step arrived, and WaitsMs when the oldest
-	// of those did that wait for a later one; 0 if there is none that was late. What has
-	// not been looked at yet is no silence.
+	// ArrivedMs is when the oldest event of this Step arrived that is no client's request,
+	// and WaitsMs when the oldest of all did that wait for a later one; 0 if there is none
+	// that was late. What has not been looked at yet is no silence. Requests do not count:
+	// they are not in the way of what other servers say.
 	ArrivedMs, WaitsMs int64
 }
 

@@ -382,9 +382,7 @@ func (h *handling) unlock() {
 func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	h.unlock()
 	c := h.conn
-	if !h.owned {
-		h.owned, c.input.rest = true, bytes.Clone(c.input.rest)
-	}
+	h.own()
 	own := c.input.rest[wire.PrefixBytes : wire.PrefixBytes+len(payload) : wire.PrefixBytes+len(payload)]
 	e := replica.Event{Kind: replica.EventRequest, Conn: c.id, Request: new(zk.Request), Body: own[wire.HeaderBytes:]}
 	if wire.DecodeRequest(own, c.server.cfg.ReadBytesMax(), e.Request) != nil {
@@ -417,6 +415,14 @@ func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	return h.breathe()
 }
 
+// own copies the rest of the input out of the scratch, which others get while this connection
+// waits: requests are kept, and what follows them is to be read yet.
+func (h *handling) own() {
+	if !h.owned {
+		h.owned, h.conn.input.rest = true, bytes.Clone(h.conn.input.rest)
+	}
+}
+
 // refuse answers a client that must prove who it is first, and has not: with the code that
 // Apache has for it, as the last answer.
 func (h *handling) refuse(xid zk.Xid) {
@@ -434,6 +440,7 @@ func (h *handling) breathe() bool {
 		return true
 	}
 	h.submit()
+	h.own()
 	h.w.putBack()
 	may := h.conn.mayRead()
 	h.w = scratches.Get().(*scratch)

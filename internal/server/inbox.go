@@ -78,8 +78,9 @@ func (b *inbox) wake() {
 // batch is what one step takes.
 type batch struct {
 	events    []replica.Event
-	arrivedMs int64 // when the first of them came
+	arrivedMs int64 // when the first of those came that pass the requests; 0: there is none
 	waitsMs   int64 // when the first of those came that wait for the next step; 0: none
+	aheadMs   int64 // the same, of those that pass the requests
 }
 
 // take returns what passes, then the requests that have waited longest, as many as one step
@@ -94,12 +95,16 @@ func (b *inbox) take() batch {
 		b.taken, b.mu.events = b.mu.events, b.taken
 		b.takenMs = b.mu.firstMs
 	}
-	passed := b.pass()
 	var out batch
+	if len(b.mu.first) > 0 {
+		out.arrivedMs = b.mu.cameMs
+	}
+	passed := b.pass()
 	if len(b.mu.events) > 0 {
 		out.waitsMs = b.mu.firstMs
 	}
 	if len(b.mu.first) > 0 {
+		out.aheadMs = b.mu.cameMs
 		out.waitsMs = earliest(out.waitsMs, b.mu.cameMs)
 	}
 	more := len(b.mu.events)+len(b.mu.first) > 0
@@ -110,9 +115,6 @@ func (b *inbox) take() batch {
 		b.next++
 	}
 	out.events = b.taken[from:b.next:b.next]
-	if len(out.events) > 0 {
-		out.arrivedMs = b.takenMs
-	}
 	if b.next < len(b.taken) {
 		out.waitsMs = earliest(out.waitsMs, b.takenMs)
 	}

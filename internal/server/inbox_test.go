@@ -20,7 +20,7 @@ func TestStepTakesNoMoreThanItMayCost(t *testing.T) {
 	b.put(long(1), long(2), long(3))
 	nowMs = 200
 	b.put(replica.Event{Kind: replica.EventRequest, Conn: 4})
-	want := func(conns []session.ConnID, arrivedMs, waitsMs int64) {
+	want := func(conns []session.ConnID, waitsMs int64) {
 		t.Helper()
 		<-b.ready
 		got := b.take()
@@ -29,21 +29,21 @@ func TestStepTakesNoMoreThanItMayCost(t *testing.T) {
 				t.Fatalf("event %d is of %d, want %v", i, e.Conn, conns)
 			}
 		}
-		if len(got.events) != len(conns) || got.arrivedMs != arrivedMs || got.waitsMs != waitsMs {
-			t.Fatalf("%d events of %d ms, and %d ms waits; want %v, %d, %d", len(got.events), got.arrivedMs, got.waitsMs, conns, arrivedMs, waitsMs)
+		if len(got.events) != len(conns) || got.arrivedMs != 0 || got.waitsMs != waitsMs || got.aheadMs != 0 {
+			t.Fatalf("%d events, %+v; want %v, and %d ms waits", len(got.events), got, conns, waitsMs)
 		}
 	}
-	want([]session.ConnID{1, 2}, 100, 100)
+	want([]session.ConnID{1, 2}, 100)
 	nowMs = 300
 	b.put(long(5), long(6), long(7))
-	want([]session.ConnID{3, 4}, 100, 300)
-	want([]session.ConnID{5, 6}, 300, 300)
-	want([]session.ConnID{7}, 300, 0)
+	want([]session.ConnID{3, 4}, 300)
+	want([]session.ConnID{5, 6}, 300)
+	want([]session.ConnID{7}, 0)
 	huge := long(8)
 	huge.Body = make([]byte, 3*stepCostMax)
 	b.put(huge, long(9))
-	want([]session.ConnID{8}, 300, 300)
-	want([]session.ConnID{9}, 300, 0)
+	want([]session.ConnID{8}, 300)
+	want([]session.ConnID{9}, 0)
 	if got := b.take(); len(got.events) != 0 || got.arrivedMs != 0 {
 		t.Errorf("an empty inbox gives %v", got)
 	}
@@ -71,7 +71,7 @@ func TestRequestsAreNotInTheWayOfAllElse(t *testing.T) {
 		b.put(replica.Event{Kind: replica.EventMessage, Link: 1, Ticket: zab.Ticket(i)})
 	}
 	got := b.take()
-	if e := got.events[0]; e.Kind != replica.EventConnect || got.arrivedMs != 100 || got.waitsMs != 100 {
+	if e := got.events[0]; e.Kind != replica.EventConnect || got.arrivedMs != 200 || got.waitsMs != 100 || got.aheadMs != 200 {
 		t.Fatalf("the first is %d, what came at %d ms is taken, and at %d ms waits", e.Kind, got.arrivedMs, got.waitsMs)
 	}
 	messages, asked, most := 0, fits, 0

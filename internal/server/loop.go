@@ -64,7 +64,7 @@ func (s *Server) runLoop() {
 		s.warnRefused(effects.Ensembles.Refused)
 		s.persist(effects.Disk)
 		s.tellPeers(effects)
-		s.busy.lookedMs.Store(cmp.Or(now.WaitsMs, now.MonoMs))
+		s.busy.lookedMs.Store(cmp.Or(earliest(work.aheadMs, behindMs), now.MonoMs))
 		out.flush()
 		s.warnQuotas(effects.OverQuota, quotasTold)
 		s.warnDigests(effects.Diverged)
