@@ -66,7 +66,7 @@ func New(o Options) *Ports {
 }
 
 // Listen opens an address, host:port or :port for all of the machine, and returns the error
-// if that cannot be done. It is for the start; Move is for what comes later.
+// if that cannot be done. It is for the start, before the first Move.
 func (p *Ports) Listen(address string) error {
 	l, err := p.listen(address)
 	if err != nil {
@@ -81,7 +81,8 @@ func (p *Ports) listen(address string) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(p.done, "tcp", address)
 }
 
-// Take makes a listener that is open the one of an address, wherever it listens.
+// Take makes a listener that is open the one of an address, wherever it listens, before the
+// first Move.
 func (p *Ports) Take(address string, l net.Listener) {
 	p.mu.Lock()
 	if !slices.Contains(p.mu.wanted, address) {
@@ -161,18 +162,19 @@ func (p *Ports) Close() error {
 // work opens and closes addresses as they are wanted.
 func (p *Ports) work() {
 	retry := time.NewTimer(retryPause)
+	retry.Stop() // until Move: what the start opens is as it is wanted
 	defer retry.Stop()
 	for {
-		if p.arrange() {
-			retry.Stop()
-		} else {
-			retry.Reset(retryPause)
-		}
 		select {
 		case <-p.changed:
 		case <-retry.C:
 		case <-p.done.Done():
 			return
+		}
+		if p.arrange() {
+			retry.Stop()
+		} else {
+			retry.Reset(retryPause)
 		}
 	}
 }

@@ -148,6 +148,18 @@ func TestAddressOfAnotherMachineLeavesThePortOpen(t *testing.T) {
 	at(t, true, a)
 }
 
+// What the start opens stays open: nothing arranges it meanwhile.
+func TestWhatTheStartOpensStays(t *testing.T) {
+	for range 300 {
+		p := New(Options{})
+		l := must(t, "127.0.0.1:0")
+		p.Take("somewhere:1", l)
+		if p.Addr() == nil || !errors.Is(p.Close(), nil) {
+			t.Fatal("it has been closed")
+		}
+	}
+}
+
 func TestStartTellsWhatCannotBeOpened(t *testing.T) {
 	taken := must(t, "127.0.0.1:0")
 	defer taken.Close()
