@@ -316,6 +316,9 @@ func (p *Ports) serve(address string, l net.Listener) {
 		l.Close()
 		return
 	}
+	if before := p.mu.open[address]; before != nil {
+		before.Close()
+	}
 	p.mu.open[address] = l
 	p.tasks.Go(func() {
 		for {
