@@ -71,12 +71,18 @@ func TestServerThatIsAtALongStepIsNotSilent(t *testing.T) {
 		"the leader": {leader}, "the others": others, "all": {leader, others[0], others[1]},
 	} {
 		resume := holdLoops(held...)
-		time.Sleep(5 * silence) // how long the step takes is what the test is about
-		resume()
-		for _, s := range append(others, leader) {
-			s.inspect(func(*replica.Replica) {})
+		for _, s := range held {
+			awaittest.Until(t, "the step has lasted for long", func() bool {
+				return s.monoMs()-s.busy.sinceMs.Load() > 5*silence.Milliseconds()
+			})
 		}
-		time.Sleep(silence) // an election would begin in this time
+		resume()
+		for _, s := range []*Server{leader, others[0], others[1]} {
+			sinceMs := s.monoMs()
+			awaittest.Until(t, "the loop has looked at the others for as long as one may be silent", func() bool {
+				return s.busy.lookedMs.Load() > sinceMs+silence.Milliseconds()
+			})
+		}
 		if role := leader.Role(); role.Mode != ModeLeader || role.Epoch != epoch || !others[0].Serves() || !others[1].Serves() {
 			t.Fatalf("%s: %+v, %v, %v", what, role, others[0].Role(), others[1].Role())
 		}
