@@ -40,6 +40,8 @@ const (
 	simulationRun   = 500
 	simulationLease = time.Second
 	simulationName  = "simulated"
+	// stallPerElection is many times what an election takes, cut links included.
+	stallPerElection = time.Minute
 )
 
 // Simulate runs the simulation with seeds from the first one on.
@@ -95,6 +97,8 @@ type BadLink struct {
 	mu  sync.Mutex
 	rng *rand.Rand
 	cut time.Time // until when nothing passes
+	// asked is when the request began whose answer came last.
+	asked time.Time
 }
 
 // ErrLink is what a call gets whose request or answer was lost.
@@ -103,8 +107,9 @@ var ErrLink = errors.New("electiontest: the request or its answer was lost")
 // Pass makes a call over the link: it has its effect after a delay, once or not
 // at all, also when the caller does not wait any more.
 func (l *BadLink) Pass(ctx context.Context, call func()) error {
+	asked := time.Now()
 	l.mu.Lock()
-	cut := time.Now().Before(l.cut)
+	cut := asked.Before(l.cut)
 	l.mu.Unlock()
 	there, back, fate := l.delay(), l.delay(), l.chance(40)
 	done := make(chan struct{})
@@ -124,7 +129,17 @@ func (l *BadLink) Pass(ctx context.Context, call func()) error {
 	if cut || fate < 2 {
 		return ErrLink
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = asked
 	return nil
+}
+
+// answered returns when the request began whose answer came last.
+func (l *BadLink) answered() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asked
 }
 
 func (l *BadLink) chance(n int64) int64 {
@@ -177,6 +192,9 @@ type simulated struct {
 	who      string
 	token    election.Token
 	from, to time.Time
+	// asked is when the request began that the store granted. It had read the wall
+	// clock by then.
+	asked time.Time
 }
 
 func (r *simulationRound) play(t *testing.T, seed uint64) {
@@ -194,7 +212,7 @@ func (r *simulationRound) play(t *testing.T, seed uint64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		group.Go(func() { _ = elector.Run(ctx, r.lead(rng)) })
+		group.Go(func() { _ = elector.Run(ctx, r.lead(rng, link)) })
 		group.Go(func() { link.cutNowAndThen(ctx) })
 	}
 	if r.Meddle != nil {
@@ -206,14 +224,18 @@ func (r *simulationRound) play(t *testing.T, seed uint64) {
 			}
 		})
 	}
+	stalled := time.AfterFunc(time.Duration(r.want)*stallPerElection, r.over)
 	group.Wait()
+	if !stalled.Stop() {
+		t.Errorf("seed %d: %d leaderships in %d times %v: the election has stalled", seed, len(r.past), r.want, stallPerElection)
+	}
 	time.Sleep(time.Minute) // what is late arrives
 }
 
 // lead leads for a while, or to the very last moment.
-func (r *simulationRound) lead(rng *rand.Rand) func(context.Context, election.Leadership) error {
+func (r *simulationRound) lead(rng *rand.Rand, link *BadLink) func(context.Context, election.Leadership) error {
 	return func(ctx context.Context, lead election.Leadership) error {
-		b := simulated{who: lead.ID(), token: lead.Token(), from: time.Now()}
+		b := simulated{who: lead.ID(), token: lead.Token(), from: time.Now(), asked: link.answered()}
 		enough := time.NewTimer(time.Duration(rng.Int64N(int64(3 * simulationLease))))
 		defer enough.Stop()
 		select {
@@ -243,7 +265,7 @@ func (r *simulationRound) judge(t *testing.T, seed uint64) {
 	for i := 1; i < len(r.past); i++ {
 		before, after := r.past[i-1], r.past[i]
 		beside := after.from.Before(before.to)
-		if beside && r.Damage {
+		if r.Damage && after.asked.Before(before.to) {
 			continue // granted in one order, told in another
 		}
 		if beside {

@@ -24,13 +24,14 @@
 //	           the milliseconds of the writer's wall clock since 1970: it grows
 //	           also when the record was deleted, or restored from an older copy,
 //	           while the clocks of two writers differ by less than the time
-//	           between their grants. Where the store says that it may have
-//	           forgotten grants (Incarnated), the next token is 2^32 greater
-//	           than that: more than was forgotten, on clocks that differ by up
-//	           to 49 days. What is not covered: a restore from a copy older than
-//	           the last failover, which forgets that stride too, and an election
-//	           of which a store has forgotten everything, which begins again
-//	           from the wall clock, below all strides.
+//	           between the one's grant and the other's request. Where the store
+//	           says that it may have forgotten grants (Incarnated), the next
+//	           token is 2^32 greater than that: more than was forgotten, on
+//	           clocks that differ by up to 49 days. What is not covered: a
+//	           restore from a copy older than the last failover, which forgets
+//	           that stride too, and an election of which a store has forgotten
+//	           everything, which begins again from the wall clock, below all
+//	           strides.
 //	record-R5  A write whose answer was lost is looked for by the claim's nonce.
 //	           A claim is released only when no write of it can take effect any
 //	           more: the record has another version than the one that write
