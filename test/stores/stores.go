@@ -236,5 +236,15 @@ func Start(t testing.TB, name string) *Server {
 		}
 		s.Stop()
 	})
+	started.Store(s.URL, s)
 	return s
+}
+
+// started are the servers that Start has started, by URL.
+var started sync.Map
+
+// At returns the server that Start has started at a URL. It panics where there is none.
+func At(url string) *Server {
+	server, _ := started.Load(url)
+	return server.(*Server)
 }

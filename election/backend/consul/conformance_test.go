@@ -5,7 +5,6 @@ package consul_test
 import (
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,27 +29,6 @@ func TestMain(m *testing.M) {
 // lease is the session_ttl_min of the servers under test.
 const lease = 2 * time.Second
 
-var (
-	running  sync.Mutex
-	serverOf = map[string]*stores.Server{} // by URL
-)
-
-// start runs an empty server for one test.
-func start(t testing.TB) string {
-	t.Helper()
-	s := stores.Start(t, "consul")
-	running.Lock()
-	defer running.Unlock()
-	serverOf[s.URL] = s
-	return s.URL
-}
-
-func server(url string) *stores.Server {
-	running.Lock()
-	defer running.Unlock()
-	return serverOf[url]
-}
-
 func open(t testing.TB, url string) election.Backend {
 	return storetest.Opener(consul.Open).Open(t, url)
 }
@@ -59,7 +37,7 @@ func open(t testing.TB, url string) election.Backend {
 func operator(t testing.TB, url string) *api.Client {
 	t.Helper()
 	config := api.DefaultConfig()
-	config.Address = server(url).Addr
+	config.Address = stores.At(url).Addr
 	client, err := api.NewClient(config)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +47,7 @@ func operator(t testing.TB, url string) *api.Client {
 
 func TestConsulBackendPassesTheSuite(t *testing.T) {
 	electiontest.Run(t, electiontest.Suite{
-		Open: open, URL: start, Lease: lease, Store: "Consul " + stores.Version("consul"), Elections: 1000,
+		Open: open, URL: func(t testing.TB) string { return stores.Start(t, "consul").URL }, Lease: lease, Store: "Consul " + stores.Version("consul"), Elections: 1000,
 		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
 			proxied, own := link(t, url)
 			return proxied, own.(electiontest.Link)
@@ -77,7 +55,7 @@ func TestConsulBackendPassesTheSuite(t *testing.T) {
 		Delete: deleteAll,
 		Left:   left,
 		Restart: func(t testing.TB, url string) {
-			if err := server(url).Restart(awaittest.Within(t)); err != nil {
+			if err := stores.At(url).Restart(awaittest.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 		},

@@ -3,11 +3,9 @@
 package consul_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,26 +26,9 @@ func TestFailoverOfConsulElectsNoTwo(t *testing.T) {
 	for _, addr := range addrs {
 		urls = append(urls, strings.Replace(s.URL, s.Addr, addr, 1))
 	}
-	var failovers sync.WaitGroup
-	defer failovers.Wait()
 	overlap.Run(t, overlap.Shared{
 		Backend: open(t, urls[0]), URLs: urls, Election: "e", Lease: lease, Handovers: 20, Patience: time.Minute,
-		Leads: func(number int) {
-			if number%4 != 2 {
-				return
-			}
-			failovers.Wait() // there must be a majority
-			part := s.Part(leaderOf(t, addrs))
-			failovers.Go(func() {
-				if number%8 == 2 {
-					part.Pause()
-					time.Sleep(3 * lease)
-					part.Resume()
-				} else if err := part.Restart(context.Background()); err != nil {
-					t.Error(err)
-				}
-			})
-		},
+		Leads: overlap.Failovers(t, 3*lease, func() overlap.Server { return s.Part(leaderOf(t, addrs)) }),
 	})
 }
 

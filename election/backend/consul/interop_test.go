@@ -17,6 +17,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/internal/overlap"
 	"github.com/conclave-project/conclave/election/backend/internal/queuetest"
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/test/stores"
 	"github.com/hashicorp/consul/api"
 )
 
@@ -25,8 +26,8 @@ import (
 const consulLockLease = 45 * time.Second
 
 func TestKeyIsSharedWithConsulLock(t *testing.T) {
-	url := start(t)
-	s := server(url)
+	url := stores.Start(t, "consul").URL
+	s := stores.At(url)
 	overlap.Run(t, overlap.Shared{
 		Backend: open(t, url), URLs: []string{url}, Election: "shared/one", Lease: lease,
 		Other: func(id, file string) *exec.Cmd {
@@ -53,7 +54,7 @@ func TestConsulPassesTheTestsOfQueues(t *testing.T) {
 		return pairs
 	}
 	queuetest.Run(t, queuetest.Store{
-		URL: start, Open: open, Lease: lease, Left: left, Link: link, Delete: deleteAll, Write: fenced,
+		URL: func(t testing.TB) string { return stores.Start(t, "consul").URL }, Open: open, Lease: lease, Left: left, Link: link, Delete: deleteAll, Write: fenced,
 		Waiting: func(t testing.TB, url string) (keys []string) {
 			for _, pair := range waiters(t, url) {
 				keys = append(keys, pair.Key)
@@ -93,17 +94,17 @@ func fenced(t testing.TB, url string) func(election.Leadership) error {
 // link returns the store on a link of its own.
 func link(t testing.TB, url string) (string, overlap.Link) {
 	t.Helper()
-	link, err := server(url).Link()
+	link, err := stores.At(url).Link()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(link.Close)
-	return strings.Replace(url, server(url).Addr, link.Addr, 1), link
+	return strings.Replace(url, stores.At(url).Addr, link.Addr, 1), link
 }
 
 // TestTokensGrowThoughConsulLockDeletesTheKey: its LockIndex begins again.
 func TestTokensGrowThoughConsulLockDeletesTheKey(t *testing.T) {
-	url := start(t)
+	url := stores.Start(t, "consul").URL
 	b, client := open(t, url), operator(t, url)
 	first, err := b.Acquire(awaittest.Within(t), claim("a", time.Minute))
 	if err != nil {
@@ -112,7 +113,7 @@ func TestTokensGrowThoughConsulLockDeletesTheKey(t *testing.T) {
 	if err := b.Release(awaittest.Within(t), first); err != nil {
 		t.Fatal(err)
 	}
-	lock := exec.CommandContext(awaittest.Within(t), server(url).Note["consul"], "lock", "-http-addr", server(url).Addr,
+	lock := exec.CommandContext(awaittest.Within(t), stores.At(url).Note["consul"], "lock", "-http-addr", stores.At(url).Addr,
 		"-shell=false", "e", "true")
 	if out, err := lock.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -131,7 +132,7 @@ func TestTokensGrowThoughConsulLockDeletesTheKey(t *testing.T) {
 
 // TestKeyOfSomethingElseIsLeftAlone: a semaphore, or a value of the user's.
 func TestKeyOfSomethingElseIsLeftAlone(t *testing.T) {
-	url := start(t)
+	url := stores.Start(t, "consul").URL
 	client := operator(t, url)
 	pair := &api.KVPair{Key: "e/.lock", Value: []byte("mine"), Flags: api.SemaphoreFlagValue}
 	if _, err := client.KV().Put(pair, nil); err != nil {
@@ -149,7 +150,7 @@ func TestKeyOfSomethingElseIsLeftAlone(t *testing.T) {
 // TestWaiterThatWasPutBackFromACopyKeepsNobodyOut: "consul kv export" leaves sessions out,
 // and a key without one stays for ever.
 func TestWaiterThatWasPutBackFromACopyKeepsNobodyOut(t *testing.T) {
-	url := start(t)
+	url := stores.Start(t, "consul").URL
 	old := "conclave/elections/e/line/0000/" + claim("old", lease).Nonce
 	if _, err := operator(t, url).KV().Put(&api.KVPair{Key: old, Value: []byte(`{"id":"old"}`)}, nil); err != nil {
 		t.Fatal(err)

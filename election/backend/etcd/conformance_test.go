@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,34 +32,14 @@ func TestMain(m *testing.M) {
 // lease is the shortest that a server with default timeouts grants.
 const lease = 2 * time.Second
 
-var (
-	running   sync.Mutex
-	serverOf  = map[string]*stores.Server{} // by URL
-	storeName = "etcd " + stores.Version("etcd")
-)
-
-// start runs an empty server for one test.
-func start(t testing.TB) string {
-	t.Helper()
-	s := stores.Start(t, "etcd")
-	running.Lock()
-	defer running.Unlock()
-	serverOf[s.URL] = s
-	return s.URL
-}
-
-func server(url string) *stores.Server {
-	running.Lock()
-	defer running.Unlock()
-	return serverOf[url]
-}
+var storeName = "etcd " + stores.Version("etcd")
 
 func open(t testing.TB, url string) election.Backend { return storetest.Opener(etcd.Open).Open(t, url) }
 
 // operator is a client beside all candidates.
 func operator(t testing.TB, url string) *clientv3.Client {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server(url).Addr}, Logger: zap.NewNop()})
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{stores.At(url).Addr}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +49,7 @@ func operator(t testing.TB, url string) *clientv3.Client {
 
 func TestEtcdBackendPassesTheSuite(t *testing.T) {
 	electiontest.Run(t, electiontest.Suite{
-		Open: open, URL: start, Lease: lease, Store: storeName, Elections: 1000,
+		Open: open, URL: func(t testing.TB) string { return stores.Start(t, "etcd").URL }, Lease: lease, Store: storeName, Elections: 1000,
 		Proxy: func(t testing.TB, url string) (string, electiontest.Link) {
 			proxied, own := link(t, url)
 			return proxied, own.(electiontest.Link)
@@ -78,7 +57,7 @@ func TestEtcdBackendPassesTheSuite(t *testing.T) {
 		Delete: deleteAll,
 		Left:   left,
 		Restart: func(t testing.TB, url string) {
-			if err := server(url).Restart(awaittest.Within(t)); err != nil {
+			if err := stores.At(url).Restart(awaittest.Within(t)); err != nil {
 				t.Fatal(err)
 			}
 		},

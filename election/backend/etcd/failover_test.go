@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,29 +21,9 @@ import (
 // that thaws must not extend a lease that has ended (etcd-D5).
 func TestFailoverOfEtcdElectsNoTwo(t *testing.T) {
 	s := stores.Start(t, "etcd-cluster")
-	running.Lock()
-	serverOf[s.URL] = s
-	running.Unlock()
-	var failovers sync.WaitGroup
-	defer failovers.Wait()
 	overlap.Run(t, overlap.Shared{
 		Backend: open(t, s.URL), URLs: []string{s.URL}, Election: "e", Lease: lease, Handovers: 20, Patience: time.Minute,
-		Leads: func(number int) {
-			if number%4 != 2 {
-				return
-			}
-			failovers.Wait() // there must be a majority
-			part := s.Part(leaderOf(t, s))
-			failovers.Go(func() {
-				if number%8 == 2 {
-					part.Pause()
-					time.Sleep(2 * lease)
-					part.Resume()
-				} else if err := part.Restart(context.Background()); err != nil {
-					t.Error(err)
-				}
-			})
-		},
+		Leads: overlap.Failovers(t, 2*lease, func() overlap.Server { return s.Part(leaderOf(t, s)) }),
 	})
 }
 

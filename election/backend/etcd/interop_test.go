@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/childtest"
+	"github.com/conclave-project/conclave/test/stores"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -22,8 +23,8 @@ import (
 const etcdctlLease = 60 * time.Second
 
 func TestElectionIsSharedWithEtcdctl(t *testing.T) {
-	url := start(t)
-	s := server(url)
+	url := stores.Start(t, "etcd").URL
+	s := stores.At(url)
 	overlap.Run(t, overlap.Shared{
 		Backend: open(t, url), URLs: []string{url}, Election: "shared/one", Lease: lease,
 		Other: func(id, _ string) *exec.Cmd {
@@ -37,7 +38,7 @@ func TestElectionIsSharedWithEtcdctl(t *testing.T) {
 
 func TestEtcdPassesTheTestsOfQueues(t *testing.T) {
 	queuetest.Run(t, queuetest.Store{
-		URL: start, Open: open, Lease: lease, Left: left, Link: link, Delete: deleteAll, Write: fenced,
+		URL: func(t testing.TB) string { return stores.Start(t, "etcd").URL }, Open: open, Lease: lease, Left: left, Link: link, Delete: deleteAll, Write: fenced,
 		Waiting: func(t testing.TB, url string) (keys []string) {
 			for _, kv := range candidates(t, operator(t, url)) {
 				keys = append(keys, string(kv.Key))
@@ -81,7 +82,7 @@ func fenced(t testing.TB, url string) func(election.Leadership) error {
 // link returns the store on a link of its own.
 func link(t testing.TB, url string) (string, overlap.Link) {
 	t.Helper()
-	link, err := server(url).Link()
+	link, err := stores.At(url).Link()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,14 +92,14 @@ func link(t testing.TB, url string) (string, overlap.Link) {
 
 // TestNomineeDoesNotPassCandidatesOfEtcdctl: they would not know.
 func TestNomineeDoesNotPassCandidatesOfEtcdctl(t *testing.T) {
-	url := start(t)
+	url := stores.Start(t, "etcd").URL
 	c := operator(t, url)
 	a := open(t, url).(*queue.Backend)
 	held, err := a.Acquire(awaittest.Within(t), claim("a", time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign := exec.Command(server(url).Note["etcdctl"], "--endpoints", server(url).Addr, "elect", "e", "x")
+	foreign := exec.Command(stores.At(url).Note["etcdctl"], "--endpoints", stores.At(url).Addr, "elect", "e", "x")
 	childtest.Start(t, foreign)
 	awaitQueue(t, c, 2)
 	go func() { _, _ = a.Acquire(awaittest.Within(t), claim("b", time.Minute)) }() // ends with the backend

@@ -3,8 +3,6 @@
 package s3
 
 import (
-	"context"
-	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -68,33 +66,7 @@ func TestWriteWhoseAnswerIsLostIsNoConflict(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer link.Close()
-	direct, far := storeAt(t, server, server.Addr), storeAt(t, server, link.Addr)
+	far := storeAt(t, server, link.Addr)
 	far.probing.Skip()
-	version, err := direct.Write(t.Context(), "e", record.Record{Heartbeat: 1}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := far.Read(t.Context(), "e"); err != nil {
-		t.Fatal(err)
-	}
-	link.Delay(0, time.Minute) // of replies
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	if _, err := far.Write(ctx, "e", record.Record{Heartbeat: 2}, version); err == nil || errors.Is(err, record.ErrConflict) {
-		t.Errorf("the write returned %v", err)
-	}
-	patient, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	r, now, err := direct.Read(patient, "e")
-	for err == nil && now == version { // it is on its way
-		r, now, err = direct.Read(patient, "e")
-	}
-	if err != nil || r.Heartbeat != 2 {
-		t.Fatalf("read %+v, %v", r, err)
-	}
-	link.Reset()
-	link.Heal()
-	if _, err := far.Write(t.Context(), "e", record.Record{Heartbeat: 3}, version); !errors.Is(err, record.ErrConflict) {
-		t.Errorf("a write over the version before: %v", err)
-	}
+	storetest.LostAnswer(t, link, storeAt(t, server, server.Addr), far)
 }

@@ -1,0 +1,53 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election/record"
+)
+
+// lostLimit bounds the write whose answer is lost, and lostDone the time until it is in
+// the store.
+const (
+	lostLimit = 500 * time.Millisecond
+	lostDone  = 30 * time.Second
+)
+
+// LostAnswer writes over a link that loses the answer: the error says neither that the
+// write failed nor when to write again, the next read tells what has become of it, and
+// a repeated write conflicts with the first. Direct reaches the store beside the link.
+func LostAnswer(t *testing.T, link Link, direct, far record.Store) {
+	t.Helper()
+	version, err := direct.Write(t.Context(), "e", record.Record{Heartbeat: 1}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := far.Read(t.Context(), "e"); err != nil {
+		t.Fatal(err)
+	}
+	link.Delay(0, time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), lostLimit)
+	defer cancel()
+	_, err = far.Write(ctx, "e", record.Record{Heartbeat: 2}, version)
+	var notYet *record.NotYetError
+	if err == nil || errors.Is(err, record.ErrConflict) || errors.As(err, &notYet) {
+		t.Errorf("the write returned %v", err)
+	}
+	patient, cancel := context.WithTimeout(t.Context(), lostDone)
+	defer cancel()
+	r, now, err := direct.Read(patient, "e")
+	for err == nil && now == version { // it is on its way
+		r, now, err = direct.Read(patient, "e")
+	}
+	if err != nil || r.Heartbeat != 2 {
+		t.Fatalf("read %+v, %v", r, err)
+	}
+	link.Reset()
+	link.Heal()
+	if _, err := far.Write(t.Context(), "e", record.Record{Heartbeat: 3}, version); !errors.Is(err, record.ErrConflict) {
+		t.Errorf("a write over the version before: %v", err)
+	}
+}
