@@ -42,8 +42,9 @@
 //	raft-T8  A member without memory (Newcomer) takes part only after all others have
 //	         met it, of which enough have a memory, and then with a Floor not below any
 //	         term that they know, and two leases after it met the last of them; or at once
-//	         when they know of no election, which founds the group, or one of them
-//	         remembers that it was founded with the directory that this member has.
+//	         when they know of no election, nor of another directory of this member,
+//	         which founds the group, or one of them remembers that it was founded with
+//	         the directory that this member has.
 //
 // raft-T2 and raft-T3 need no synchronized clocks, only clocks of nearly the same
 // rate. raft-T1 needs none, but a disk that keeps what was written, or raft-T8.
@@ -63,8 +64,9 @@
 //   - x has answered heartbeats, or led. A lease that rests on such an answer, or began with
 //     it, is over when two leases have passed since x met the last of the others: before that
 //     x answers nothing (raft-T2, raft-T3).
-//   - Nobody knows of an election: then nobody has won any, as far as a majority of disks
-//     is left, and nobody has been promised anything.
+//   - Nobody knows of an election, and each that has a memory knows the directory that x
+//     has: then x has lost nothing. If one with a memory does not know it, n-q+1 memories
+//     are asked for here, too: those that are left may all have missed an election.
 //   - The group was founded with the directory that x has: no election was held before,
 //     and x has voted in none since, since it has not taken part. It has lost nothing.
 //

@@ -30,6 +30,7 @@ type Newcomer struct {
 	asked    bool             // in the present round
 	told     map[algo.ID]Told // the answers of the round
 	askAtMs  int64            // when to ask again, once all have answered
+	lost     bool             // one of them remembers another directory of this member
 	few      bool             // too few of them had a memory
 	memories int              // as many
 }
@@ -41,6 +42,10 @@ type Told struct {
 	Term uint64
 	// Remembers reports whether the member has a memory: it takes part.
 	Remembers bool
+	// Lost reports that the member remembers and does not know the newcomer's directory
+	// for one that the group was founded with: there was one before, which may have voted
+	// in elections that the member has not met.
+	Lost bool
 }
 
 // NewNewcomer returns a newcomer that has met nobody. Others are all members but this
@@ -115,17 +120,18 @@ func (n *Newcomer) Answer(nowMs int64, from algo.ID, round uint64, told Told) (f
 	if len(n.told) < len(n.others) {
 		return 0, false
 	}
-	n.memories = 0
+	n.memories, n.lost = 0, false
 	for _, one := range n.told {
-		floor = max(floor, one.Term)
+		floor, n.lost = max(floor, one.Term), n.lost || one.Lost
 		if one.Remembers {
 			n.memories++
 		}
 	}
-	n.few = floor > 0 && n.memories < n.memoriesMin()
+	founds := n.Founds(floor)
+	n.few = !founds && n.memories < n.memoriesMin()
 	quietAtMs := n.allMs + n.quietMs
 	switch {
-	case floor == 0:
+	case founds:
 		return 0, true
 	case n.few:
 		n.askAtMs = nowMs + n.quietMs
@@ -136,6 +142,10 @@ func (n *Newcomer) Answer(nowMs int64, from algo.ID, round uint64, told Told) (f
 	}
 	return 0, false
 }
+
+// Founds reports whether this member, as it takes part, is one that founds the group:
+// nobody knows of an election, or of another directory of this member.
+func (n *Newcomer) Founds(floor uint64) bool { return floor == 0 && !n.lost }
 
 // memoriesMin is how many members with a memory meet every quorum that this member may
 // have been part of.
@@ -151,6 +161,6 @@ func (n *Newcomer) Missing() []algo.ID {
 	return missing
 }
 
-// Few reports whether elections were held and too few members remember them: how many
-// do, and how many must.
+// Few reports whether elections were held, or may have been, and too few members
+// remember them: how many do, and how many must.
 func (n *Newcomer) Few() (memories, least int, few bool) { return n.memories, n.memoriesMin(), n.few }

@@ -40,8 +40,8 @@
 //	peers-P7  A member without memory, new or with a new directory in the place
 //	          of one that was lost, takes part when all others are connected at
 //	          one time and have told it, after that, the highest term that they
-//	          know: at once where none was ever held (so a group is founded),
-//	          and else when two leases have passed on its own clock since it met
+//	          know: at once where none was ever held and nobody remembers another
+//	          directory of this member (so a group is founded), and else when two leases have passed on its own clock since it met
 //	          the last of them, with that term as its floor, if a majority of
 //	          directories is left. A member that was connected when the group
 //	          was founded, and had no time to take part before another one was

@@ -42,10 +42,14 @@ func (b *Backend) meet(id algo.ID) {
 
 // tellFounders tells a member that it is one of those with which the group was founded.
 func (b *Backend) tellFounders(l *link) {
-	if b.head.Founders[l.peer] == l.birth && l.birth != "" {
+	if b.isFounder(l) {
 		l.ask(question{Answer: true, Founders: b.head.Founders})
 	}
 }
+
+// isFounder reports whether this member remembers that the group was founded with the
+// directory of the member at the other end.
+func (b *Backend) isFounder(l *link) bool { return l.birth != "" && b.head.Founders[l.peer] == l.birth }
 
 // begin lets this member take part if it is known for one of the founders.
 func (b *Backend) begin() {
@@ -85,7 +89,8 @@ func (b *Backend) askOthers() {
 func (b *Backend) onQuestion(l *link, q *question) {
 	switch {
 	case !q.Answer:
-		l.ask(question{Round: q.Round, Answer: true, Term: b.highest(), Remembers: b.head.Founded})
+		l.ask(question{Round: q.Round, Answer: true, Term: b.highest(), Remembers: b.head.Founded,
+			Lost: b.head.Founded && !b.isFounder(l)})
 	case b.entry == nil:
 	case q.Founders != nil:
 		if q.Founders[b.options.ID] == b.head.Birth {
@@ -94,7 +99,7 @@ func (b *Backend) onQuestion(l *link, q *question) {
 			b.begin()
 		}
 	default:
-		if floor, ok := b.entry.Answer(b.nowMs(), l.peer, q.Round, raft.Told{Term: q.Term, Remembers: q.Remembers}); ok {
+		if floor, ok := b.entry.Answer(b.nowMs(), l.peer, q.Round, raft.Told{Term: q.Term, Remembers: q.Remembers, Lost: q.Lost}); ok {
 			b.takePart(floor, b.foundedNow(floor))
 		}
 		b.look()
@@ -112,9 +117,9 @@ func (b *Backend) highest() uint64 {
 	return term
 }
 
-// foundedNow returns the births of all members if nobody knows of an election.
+// foundedNow returns the births of all members if they found the group now.
 func (b *Backend) foundedNow(floor uint64) map[algo.ID]string {
-	if floor > 0 {
+	if !b.entry.Founds(floor) {
 		return nil
 	}
 	founders := maps.Clone(b.head.Births)

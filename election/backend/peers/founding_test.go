@@ -229,3 +229,28 @@ func TestFounderThatWasSlowDoesNotWaitForTheMissing(t *testing.T) {
 		t.Errorf("the first token of another election is %d", grant.Token)
 	}
 }
+
+// a knows how the group was founded, and of no election: it is away while b and c elect.
+// They lose their directories both, and do not found the group again: a remembers other
+// ones.
+func TestTwoThatLostTheirDirectoriesFoundNoGroup(t *testing.T) {
+	const lease = 300 * time.Millisecond
+	g := newLate(t)
+	a, b, c := g.start("a", lease), g.start("b", lease), g.start("c", lease)
+	for _, one := range []*peers.Backend{a, b, c} {
+		await(t, one, "x", whole)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Release(t.Context(), acquire(t, b, claim("x", "b", 0))); err != nil {
+		t.Fatal(err)
+	}
+	g.lose("b", b)
+	g.lose("c", c)
+	a, b, c = g.start("a", lease), g.start("b", lease), g.start("c", lease)
+	for _, one := range []*peers.Backend{b, c} {
+		says(t, one, "too many directories are lost", "after=TOKEN")
+	}
+	nobody(t, a, "x", lease)
+}

@@ -78,6 +78,7 @@ type question struct {
 	Answer    bool   `json:"answer,omitempty"`
 	Term      uint64 `json:"term,omitempty"`
 	Remembers bool   `json:"remembers,omitempty"`
+	Lost      bool   `json:"lost,omitempty"`
 
 	Founders map[algo.ID]string `json:"founders,omitempty"`
 }
