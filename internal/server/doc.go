@@ -39,6 +39,7 @@
 //	busy.go         says for a loop at a long step that it works
 //	moves.go        snapshots on their links
 //	reconfig.go     a change of the ensemble, carried out
+//	saver.go        saves it for the next start, beside the loop
 //	refused.go      logs why a reconfig was refused
 //
 //	role.go         the role, as programs and the log are told of it

@@ -6,7 +6,7 @@ import (
 )
 
 // reconfigure carries out what a step has changed about the configuration of the
-// ensemble, before the disk learns of the record of the change.
+// ensemble.
 func (s *Server) reconfigure(e *replica.Ensembles) {
 	if e.Learned != nil {
 		s.learn(&addressBook{inForce: s.peers.known.Load().inForce, proposed: e.Learned})
@@ -27,12 +27,12 @@ func (s *Server) reconfigure(e *replica.Ensembles) {
 }
 
 func (s *Server) propose(c *ensemble.Config) {
-	s.saveEnsemble(c, true)
+	s.saver.put(c, true)
 	s.learn(&addressBook{inForce: s.peers.known.Load().inForce, proposed: c})
 }
 
 func (s *Server) putInForce(c *ensemble.Config) {
-	s.saveEnsemble(c, false)
+	s.saver.put(c, false)
 	before := s.peers.known.Load()
 	book := &addressBook{inForce: c}
 	if p := before.proposed; p != nil && p.Version > c.Version {
@@ -54,15 +54,4 @@ func (s *Server) learn(book *addressBook) {
 		s.cfg.Logger.Error("this server does not say where its election port is now", "error", err)
 	}
 	s.peers.votes.Reconfigured()
-}
-
-// saveEnsemble keeps a configuration for the next start. Without it the server
-// would start with an older one, and learn of the newer one from its peers.
-func (s *Server) saveEnsemble(c *ensemble.Config, next bool) {
-	if s.cfg.SaveEnsemble == nil {
-		return
-	}
-	if err := s.cfg.SaveEnsemble(c, next); err != nil {
-		s.cfg.Logger.Error("the configuration was not saved: this server starts with the older one next time", "error", err)
-	}
 }

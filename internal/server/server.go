@@ -21,6 +21,7 @@ type Server struct {
 	quorumPort, electionPort *ports.Ports // nil: the server is standalone
 	inbox                    inbox
 	disk                     *disk
+	saver                    *saver
 	audit                    *audit.Log // nil: none is written
 	peers                    *peers     // nil: the server is standalone
 	snaps                    *snapshots
@@ -81,6 +82,7 @@ func New(cfg Config) (*Server, error) {
 	s.connTokens.init(cfg.Throttle.Conns, s.monoMs())
 	s.questions, s.peersEased = make(chan func()), make(chan struct{}, 1)
 	s.conns.init()
+	s.saver = newSaver()
 	s.startMs = s.monoMs()
 	s.traceMask.Store(traceMaskDefault)
 	if err := s.cfg.check(); err != nil {
@@ -124,6 +126,7 @@ func (s *Server) Run(ctx context.Context) error {
 	unhook := context.AfterFunc(ctx, func() { s.stop(errStopped) })
 	defer unhook()
 	s.task(s.runDisk)
+	s.task(s.runSaver)
 	s.task(s.runTicks)
 	s.task(s.runPurges)
 	s.acceptClients()
@@ -135,6 +138,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.peers.close()
 	s.closeClientPorts()
 	s.disk.stop()
+	s.saver.end()
 	s.tasks.Wait()
 	if err := context.Cause(s.done); !errors.Is(err, errStopped) {
 		return err

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"sync"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+)
+
+// saver writes configurations down for the next start, beside the loop: the disk that they
+// go to may be slow, and heartbeats do not wait for it. It keeps the newest of each kind. A
+// server that ends before one is saved finds it in its log, or learns of it from the others.
+type saver struct {
+	ready chan struct{} // a token when there is something to save; closed at the end
+
+	mu      sync.Mutex
+	next    *ensemble.Config // proposed
+	inForce *ensemble.Config
+}
+
+func newSaver() *saver { return &saver{ready: make(chan struct{}, 1)} }
+
+// put leaves a configuration to be saved: one that is proposed if next, otherwise the one
+// that has come into force. The loop calls it.
+func (s *saver) put(c *ensemble.Config, next bool) {
+	s.mu.Lock()
+	if next {
+		s.next = c
+	} else {
+		s.inForce = c
+	}
+	s.mu.Unlock()
+	select {
+	case s.ready <- struct{}{}:
+	default:
+	}
+}
+
+// end has runSaver end once everything is saved. Nothing is put after it.
+func (s *saver) end() { close(s.ready) }
+
+// take returns what is to be saved, nil for nothing. A proposal that is decided is not.
+func (s *saver) take() (inForce, next *ensemble.Config) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	inForce, next = s.inForce, s.next
+	s.inForce, s.next = nil, nil
+	if inForce != nil && next != nil && next.Version <= inForce.Version {
+		next = nil
+	}
+	return inForce, next
+}
+
+// runSaver saves until it is ended. Without a configuration the server would start with an
+// older one, and learn of the newer one from its peers.
+func (s *Server) runSaver() {
+	save := func(c *ensemble.Config, next bool) {
+		if c == nil || s.cfg.SaveEnsemble == nil {
+			return
+		}
+		if err := s.cfg.SaveEnsemble(c, next); err != nil {
+			s.cfg.Logger.Error("the configuration was not saved: this server starts with the older one next time", "error", err)
+		}
+	}
+	for range s.saver.ready {
+		inForce, next := s.saver.take()
+		save(inForce, false)
+		save(next, true)
+	}
+	inForce, next := s.saver.take()
+	save(inForce, false)
+	save(next, true)
+}
