@@ -262,14 +262,14 @@ func (s *Server) commitRecords(ops []diskWork) error {
 			ticket = op.Ticket
 			continue
 		}
-		if err := log.Append(op.Zxid, op.Payload); err != nil {
+		if err := s.untilSpace(func() error { return log.Append(op.Zxid, op.Payload) }); err != nil {
 			return err
 		}
 		bytes += int64(len(op.Payload))
 		records++
 	}
 	start := s.cfg.Clock.Now()
-	if err := log.Sync(); err != nil {
+	if err := s.untilSpace(log.Sync); err != nil {
 		return err
 	}
 	s.disk.sync.note(s.cfg.Clock.Now().Sub(start))
@@ -282,6 +282,21 @@ func (s *Server) commitRecords(ops []diskWork) error {
 	}
 	s.snaps.note(records, bytes)
 	return nil
+}
+
+// untilSpace writes to the log, again and again while a file system that copies on write
+// has no space for what was allocated. It fails with errStopped if the server ends meanwhile.
+func (s *Server) untilSpace(write func() error) error {
+	for {
+		err := write()
+		if !errors.Is(err, vfs.ErrNoSpace) || s.disk.data.Log().Err() != nil {
+			return err
+		}
+		s.noteSpace(err)
+		if !s.pause(spaceRetry) {
+			return errStopped
+		}
+	}
 }
 
 // noteDurable measures how old records are that have become durable.

@@ -109,6 +109,47 @@ func TestFullDiskRefusesWritesAndTheServiceResumesByItself(t *testing.T) {
 
 // What is on its way when the disk fills has its place in the order already: it
 // waits, it does not end the server.
+// A file system that copies on write has no space for what the log has allocated. The
+// write that finds out waits; others are refused, and reads go on.
+func TestFullDiskThatCopiesOnWriteEndsNoServer(t *testing.T) {
+	disk := vfs.NewMem()
+	var full atomic.Bool
+	s := start(t, &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
+		if full.Load() && (op.Kind == vfs.KindWrite || op.Kind == vfs.KindAllocate || op.Kind == vfs.KindCreate) {
+			return vfs.ErrNoSpace
+		}
+		return nil
+	}}, func(c *Config) { c.PreallocBytes = 1 << 20 })
+	waits, p := dial(t, s, nil), dial(t, s, nil)
+	p.must(zk.OK, create("/n", "", 0))
+	full.Store(true)
+	waits.send(create("/waits", "", 0))
+	awaittest.Until(t, "the disk is known to be full", s.diskFull.Load)
+	for range 3 {
+		p.must(zk.ErrNotReadOnly, create("/refused", "", 0))
+		p.must(zk.OK, zk.Request{Op: zk.OpGetData, Path: "/n"})
+		p.must(zk.OK, zk.Request{Op: zk.OpPing})
+	}
+	full.Store(false)
+	if header, _ := waits.reply(zk.OpCreate); header.Code != zk.OK {
+		t.Errorf("the write that waited: %v", header.Code)
+	}
+	awaittest.Until(t, "writes are accepted again", func() bool {
+		code, _ := p.do(create("/after", "", 0))
+		return code == zk.OK
+	})
+	again, err := New(testConfig(disk.CrashClone(0, 1), nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.close()
+	for _, path := range []string{"/waits", "/after"} {
+		if _, ok := again.replica.Tree().Find(path); !ok {
+			t.Errorf("%s is lost", path)
+		}
+	}
+}
+
 func TestDiskThatFillsUnderLoadLosesNothingAndEndsNothing(t *testing.T) {
 	disk := vfs.NewMem()
 	s := start(t, disk, func(c *Config) { c.PreallocBytes, c.TickTime = 64<<10, 2*time.Second })

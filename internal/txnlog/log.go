@@ -19,7 +19,8 @@
 //	txnlog-L5  What lies unsynced at any moment is at most unsyncedBytesMax and
 //	           one record, so that recovery knows how far a crash can reach.
 //	txnlog-L6  While Ready returns nil, SpaceBytes can be appended on a disk
-//	           that is full to the last byte.
+//	           that is full to the last byte, where the file system writes in
+//	           place (vfs-V4). Where it does not, records wait, and nothing is lost.
 //	txnlog-L7  What the file "synced" says was synced is: it is written after
 //	           the sync, and removed before anything is truncated (mark.go).
 //	txnlog-L8  A Reader gives no record after a gap, nor where a snapshot beside the
@@ -122,7 +123,8 @@ func (l *Log) Synced() zk.Zxid { return l.synced }
 func (l *Log) Err() error { return l.err }
 
 // Append gives one record to the log. The payload is copied. It must carry
-// zxid, and zxid must follow Last. Any error is final.
+// zxid, and zxid must follow Last. After an error that is vfs.ErrNoSpace, and not Err, the
+// record was not taken, and may be given again. Any other is final.
 func (l *Log) Append(zxid zk.Zxid, payload []byte) error {
 	if l.err != nil {
 		return l.err
@@ -131,27 +133,37 @@ func (l *Log) Append(zxid zk.Zxid, payload []byte) error {
 		return l.fail(fmt.Errorf("append %s: %w", zxid, err))
 	}
 	need := int64(len(payload)) + recordFrameBytes
+	if err := l.takeIn(zxid, need); err != nil {
+		return l.failUnlessFull(fmt.Errorf("append %s: %w", zxid, err))
+	}
 	invariant.Check(l.unsynced <= unsyncedBytesMax, "txnlog: more is unsynced than recovery allows for (txnlog-L5)")
-	if l.file == nil || l.roll || l.overSize() {
-		if err := l.begin(zxid, need); err != nil {
-			return l.fail(fmt.Errorf("append %s: %w", zxid, err))
-		}
-	}
-	if l.options.PreallocBytes > 0 && l.end()+need > l.allocated {
-		if err := l.extend(l.end() + need); err != nil {
-			return l.fail(fmt.Errorf("append %s: %w", zxid, err))
-		}
-	}
 	invariant.Check(zxid > l.last && zxid > l.synced, "txnlog: a record in front of one that is there (txnlog-L2)")
 	l.buffer = appendRecord(l.buffer, payload)
 	l.unsynced += need
 	l.last = zxid
-	if l.unsynced > unsyncedBytesMax {
-		return l.Sync()
-	}
 	invariant.Check(l.end() <= l.allocated || l.options.PreallocBytes <= 0, "txnlog: a record in space that was not taken (txnlog-L6)")
+	return nil
+}
+
+// takeIn makes place for a record of need bytes: in memory, and on the disk.
+func (l *Log) takeIn(zxid zk.Zxid, need int64) error {
+	if l.unsynced > unsyncedBytesMax {
+		if err := l.Sync(); err != nil {
+			return err
+		}
+	}
 	if len(l.buffer) >= flushBytes {
-		return l.flush()
+		if err := l.flush(); err != nil {
+			return err
+		}
+	}
+	if l.file == nil || l.roll || l.overSize() {
+		if err := l.begin(zxid, need); err != nil {
+			return err
+		}
+	}
+	if l.options.PreallocBytes > 0 && l.end()+need > l.allocated {
+		return l.extend(l.end() + need)
 	}
 	return nil
 }
@@ -171,8 +183,10 @@ func (l *Log) check(zxid zk.Zxid, payload []byte) error {
 }
 
 // Sync makes every record given so far durable. Without new records it does
-// nothing. Any error is final: after a failed sync nobody knows what is on the
-// disk, so a second try would prove nothing.
+// nothing. After an error that is vfs.ErrNoSpace, and not Err, records wait for space in
+// memory, and Sync may be called again: a file system that copies on write needs space to
+// write over what it has allocated. Any other is final: after a failed sync nobody knows
+// what is on the disk, so a second try would prove nothing.
 func (l *Log) Sync() error {
 	if l.err != nil {
 		return l.err
@@ -219,10 +233,10 @@ func (l *Log) flush() error {
 	invariant.Check(l.err == nil, "txnlog: writes after a failure (txnlog-L3)")
 	n, err := l.file.Write(l.buffer)
 	l.position += int64(n)
+	l.buffer = l.buffer[:copy(l.buffer, l.buffer[n:])] // the rest waits for space
 	if err != nil {
-		return l.fail(fmt.Errorf("write %s at offset %d: %w", l.name, l.position, err))
+		return l.failUnlessFull(fmt.Errorf("write %s at offset %d: %w", l.name, l.position, err))
 	}
-	l.buffer = l.buffer[:0]
 	return nil
 }
 
@@ -253,7 +267,9 @@ func (l *Log) Close() error {
 	}
 	err := l.Sync()
 	if err == nil && l.file != nil {
-		err = l.retire()
+		if err = l.retire(); err == nil {
+			err = l.noteAtEnd()
+		}
 	}
 	if l.file != nil {
 		_ = l.file.Close()
@@ -271,6 +287,15 @@ func (l *Log) fail(err error) error {
 	}
 	l.err = fmt.Errorf("transaction log: %w", err)
 	return l.err
+}
+
+// failUnlessFull notes an error that is final: all but those of a full disk that come
+// before a sync, which leave the log as it was.
+func (l *Log) failUnlessFull(err error) error {
+	if errors.Is(err, vfs.ErrNoSpace) && l.err == nil {
+		return err
+	}
+	return l.fail(err)
 }
 
 // end is where the next record will stand.

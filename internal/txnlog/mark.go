@@ -102,6 +102,17 @@ func (l *Log) noteSynced() error {
 	return l.withoutSpace(err)
 }
 
+// noteAtEnd writes a mark that was given up, for the disk may have space again.
+func (l *Log) noteAtEnd() error {
+	if l.mark != nil {
+		return nil
+	}
+	if err := l.openMark(l.first); err != nil {
+		return err
+	}
+	return l.noteSynced()
+}
+
 // withoutSpace gives the mark up if the disk has no space for it, as some file
 // systems have none to write in place; what it says stays true. Any other error is
 // one of the log.

@@ -175,14 +175,17 @@ func (l *Log) finish() error {
 		return err
 	}
 	if err := l.sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", l.name, err)
+		return l.fail(fmt.Errorf("sync %s: %w", l.name, err))
 	}
 	invariant.Check(len(l.buffer) == 0 && (!l.dirDirty || l.options.NoSync), "txnlog: a segment ends before it is on disk (txnlog-L4)")
 	l.unsynced = 0
 	l.synced = l.last
 	err := l.file.Close()
 	l.file = nil
-	return err
+	if err != nil {
+		return l.fail(fmt.Errorf("close %s: %w", l.name, err))
+	}
+	return nil
 }
 
 // retire releases the space after the last record.

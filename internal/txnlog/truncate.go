@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -166,15 +167,30 @@ func MakeDurable(fsys vfs.FS, dir string, torn *Torn, options ReadOptions) error
 }
 
 // renew writes the last bytes, which may never have been synced, again as they are,
-// syncs, and notes that.
+// syncs, and notes that. What a mark covers is synced. A file system that copies on
+// write may need space for it: then what the log keeps behind its records is given up,
+// which nothing is appended to any more (Open).
 func renew(fsys vfs.FS, dir string, segment Segment, bytes int64) error {
+	mark, err := readMark(fsys, dir)
+	if err != nil {
+		return err
+	}
 	file, err := fsys.OpenReadWrite(filepath.Join(dir, segment.Name))
 	if err != nil {
 		return err
 	}
-	end, err := rewrite(file, bytes)
+	end, err := writtenEnd(file)
 	if err == nil {
-		err = file.Sync()
+		begin := max(end-bytes, 0)
+		if mark.segment == segment.First {
+			begin = max(begin, min(mark.end, end))
+		}
+		err = rewrite(file, begin, end)
+		if errors.Is(err, vfs.ErrNoSpace) {
+			if err = giveSpace(fsys, dir, file, end); err == nil {
+				err = rewrite(file, begin, end)
+			}
+		}
 	}
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
@@ -185,24 +201,32 @@ func renew(fsys vfs.FS, dir string, segment Segment, bytes int64) error {
 	return putMark(fsys, dir, syncMark{segment.First, end})
 }
 
-// rewrite returns where what it has written ends.
-func rewrite(file vfs.File, bytes int64) (int64, error) {
-	end, err := writtenEnd(file)
-	if err != nil {
-		return 0, err
-	}
+// rewrite writes what is between two offsets again, and syncs all. It can be repeated.
+func rewrite(file vfs.File, begin, end int64) error {
 	buffer := make([]byte, readBytes)
-	for at := max(end-bytes, 0); at < end; {
+	for at := begin; at < end; {
 		part := buffer[:min(readBytes, end-at)]
 		if _, err := file.ReadAt(part, at); err != nil && err != io.EOF {
-			return 0, err
+			return err
 		}
 		if _, err := file.WriteAt(part, at); err != nil {
-			return 0, err
+			return err
 		}
 		at += int64(len(part))
 	}
-	return end, nil
+	return file.Sync()
+}
+
+// giveSpace releases what the log has taken ahead: behind the records of a segment, and
+// in the next one.
+func giveSpace(fsys vfs.FS, dir string, file vfs.File, end int64) error {
+	if err := file.Truncate(end); err != nil {
+		return err
+	}
+	if err := fsys.Remove(filepath.Join(dir, reserveName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fsys.SyncDir(dir)
 }
 
 // writtenEnd is where the zeros after the records begin.

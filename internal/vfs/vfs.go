@@ -13,7 +13,8 @@
 //	vfs-V3  After a failed Sync nothing is known of the bytes written since the
 //	        last good one: no later Sync makes them durable.
 //	vfs-V4  Bytes that Allocate added read as zero, and writing over them needs
-//	        no further space on the disk.
+//	        no further space on the disk, unless the file system copies on
+//	        write: a Write may be ErrNoSpace there, and is not a failed disk.
 //
 // The package starts no goroutine and reads no clock. It does not buffer, retry
 // or hide an error.

@@ -1,0 +1,112 @@
+package txnlog
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// copies is a disk that needs space to write over what was written or allocated, as btrfs
+// does, and XFS where a copy shares the blocks. What is truncated or removed is space.
+type copies struct {
+	vfs.Faulty
+	full  bool
+	spare bool // a file of the log was shortened or removed
+}
+
+func newCopies(disk vfs.FS) *copies {
+	c := &copies{}
+	c.Faulty = vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
+		switch op.Kind {
+		case vfs.KindTruncate:
+			c.spare = true
+		case vfs.KindRemove:
+			c.spare = c.spare || strings.Contains(op.Name, "log.") || strings.HasSuffix(op.Name, reserveName)
+		case vfs.KindWrite, vfs.KindAllocate, vfs.KindCreate:
+			if c.full && !c.spare {
+				return vfs.ErrNoSpace
+			}
+		}
+		return nil
+	}}
+	return c
+}
+
+func TestRecordsWaitOnAFullDiskThatCopiesOnWrite(t *testing.T) {
+	for _, record := range []int{40, 300 << 10} { // the long ones are written as the next comes
+		disk := newDisk(t)
+		full := newCopies(disk)
+		log, err := Open(full, dir, 0, Options{PreallocBytes: 16 << 20})
+		must(t, err)
+		must(t, log.Append(1, payload(1, record)))
+		must(t, log.Sync())
+		full.full, full.spare = true, false
+		zxid := zk.Zxid(2)
+		for err = nil; err == nil && zxid < 40; zxid++ {
+			if err = log.Append(zxid, payload(zxid, record)); err != nil {
+				zxid--
+			}
+		}
+		if record > flushBytes == (err == nil) || err != nil && !errors.Is(err, vfs.ErrNoSpace) {
+			t.Fatalf("record %s: %v", zxid, err)
+		}
+		if err := log.Sync(); !errors.Is(err, vfs.ErrNoSpace) || log.Err() != nil || log.Synced() != 1 {
+			t.Fatalf("sync: %v, log %v, synced %s", err, log.Err(), log.Synced())
+		}
+		full.full = false
+		last := log.Last()
+		must(t, log.Sync())
+		must(t, log.Append(last+1, payload(last+1, record)))
+		must(t, log.Close())
+		if got, torn, err := read(disk.CrashClone(0, 1), 0); err != nil || torn != nil || len(got) != int(last)+1 {
+			t.Errorf("%d records, %v, %v", len(got), torn, err)
+		}
+	}
+}
+
+// A log is made durable without space: what was synced needs none, and for the rest there
+// is what the log has taken ahead.
+func TestLogIsMadeDurableOnAFullDiskThatCopiesOnWrite(t *testing.T) {
+	begin := func(t *testing.T) (*vfs.Mem, *copies, *Log) {
+		disk := newDisk(t)
+		full := newCopies(disk)
+		log, err := Open(full, dir, 0, Options{PreallocBytes: 16 << 20})
+		must(t, err)
+		must(t, log.Append(1, payload(1, 600)))
+		must(t, log.Sync())
+		return disk, full, log
+	}
+	durable := func(t *testing.T, disk *vfs.Mem, records int, spare bool) {
+		t.Helper()
+		full := newCopies(disk)
+		full.full = true
+		must(t, MakeDurable(full, dir, nil, ReadOptions{}))
+		if full.spare != spare {
+			t.Errorf("space given up: %v", full.spare)
+		}
+		if got, torn, err := read(disk.CrashClone(0, 1), 0); err != nil || torn != nil || len(got) != records {
+			t.Errorf("%v %v %v", got, torn, err)
+		}
+	}
+	t.Run("KilledAfterASync", func(t *testing.T) {
+		disk, _, _ := begin(t)
+		durable(t, disk.KillClone(), 1, false)
+	})
+	t.Run("KilledBeforeASync", func(t *testing.T) {
+		disk, _, log := begin(t)
+		must(t, log.Append(2, payload(2, 600)))
+		must(t, log.flush())
+		durable(t, disk.KillClone(), 2, true)
+	})
+	t.Run("StoppedAfterTheMarkWasGivenUp", func(t *testing.T) {
+		disk, _, log := begin(t)
+		log.closeMark() // as one that finds no space
+		must(t, log.Append(2, payload(2, 600)))
+		must(t, log.Sync())
+		must(t, log.Close())
+		durable(t, disk.KillClone(), 2, false)
+	})
+}
