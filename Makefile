@@ -6,7 +6,7 @@ FUZZTIME ?= 30s
 SEEDS ?= 50
 KILLS ?= 100
 # Packages with goroutines or with state that goroutines share.
-RACE_PACKAGES = ./clock ./client/... ./election/... ./internal/server ./internal/ports ./internal/peernet ./internal/inprocess ./internal/tree ./internal/watch ./internal/datadir ./internal/loadgen ./conclavetest ./cmd/conclave/...
+RACE_PACKAGES = ./clock ./client/... ./election/... ./internal/server ./internal/ports ./internal/names ./internal/peernet ./internal/inprocess ./internal/tree ./internal/watch ./internal/datadir ./internal/loadgen ./conclavetest ./cmd/conclave/...
 
 .PHONY: help
 help: ## print this list

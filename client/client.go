@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/clientsession"
 	"github.com/conclave-project/conclave/internal/eventqueue"
+	"github.com/conclave-project/conclave/internal/names"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -40,6 +41,7 @@ type Client struct {
 
 	kick   chan struct{} // one element: the timer is to be set again
 	done   chan struct{} // closed at the session's end
+	book   *names.Book
 	ctx    context.Context
 	cancel context.CancelFunc // of dials and look-ups
 	group  sync.WaitGroup     // every goroutine of this client
@@ -84,6 +86,7 @@ func New(servers string, o Options) (*Client, error) {
 		proving: make(chan struct{}, 1), toTell: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.book = names.New(c.ctx, c.options.Resolver.LookupHost)
 	c.work, c.endWork = context.WithCancel(c.ctx)
 	for _, credential := range o.Auth {
 		c.submit(c.newCall(authRequest(credential), nil))

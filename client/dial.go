@@ -94,7 +94,7 @@ func (c *Client) lookUpOne(ctx context.Context, server string) []string {
 	if c.options.Dialer != nil || net.ParseIP(host) != nil {
 		return []string{server}
 	}
-	found, err := c.options.Resolver.LookupHost(ctx, host)
+	known, err := c.book.Addresses(ctx, host)
 	if err != nil {
 		if !errors.Is(ctx.Err(), context.Canceled) { // somebody still waits for it
 			c.mu.Lock()
@@ -103,7 +103,8 @@ func (c *Client) lookUpOne(ctx context.Context, server string) []string {
 		}
 		return nil
 	}
-	for i, ip := range found {
+	found := make([]string, len(known))
+	for i, ip := range known {
 		found[i] = net.JoinHostPort(ip, port)
 	}
 	return found

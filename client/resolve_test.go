@@ -10,12 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/names"
 	"github.com/conclave-project/conclave/zk"
 )
 
-// names returns a resolver whose server answers on a pipe: 192.0.2.1 for every
+// resolver returns a resolver whose server answers on a pipe: 192.0.2.1 for every
 // name, but for those that begin with "dead" nothing ever.
-func names() *net.Resolver {
+func resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		near, far := net.Pipe()
 		context.AfterFunc(ctx, func() { _ = far.Close() })
@@ -59,7 +60,7 @@ func answerNames(conn net.Conn) {
 // after the other, and those after it were never asked for.
 func TestNameWithoutAnAnswerKeepsNoOtherWaiting(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	c := &Client{options: Options{Resolver: names()}, ctx: ctx}
+	c := &Client{options: Options{Resolver: resolver()}, ctx: ctx, book: names.New(ctx, resolver().LookupHost)}
 	found := c.lookUp([]string{"dead.test.:1", "live.test.:2", "192.0.2.7:3", "dead.test.:4"})
 	want := [][]string{nil, {"192.0.2.1:2"}, {"192.0.2.7:3"}, nil}
 	if !slices.EqualFunc(found, want, slices.Equal[[]string]) {

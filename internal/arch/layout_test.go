@@ -61,6 +61,7 @@ var layout = map[string]place{
 	"internal/vfs/osfs":                     {1, shell},
 	"internal/lobby":                        {1, shell},
 	"internal/ports":                        {0, shell},
+	"internal/names":                        {0, shell},
 	"internal/audit":                        {2, shell},
 	"internal/watch":                        {2, machine},
 	"internal/peerwire":                     {2, machine},

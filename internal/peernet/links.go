@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/lobby"
+	"github.com/conclave-project/conclave/internal/names"
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/zab"
 )
@@ -28,7 +29,7 @@ type LinksOptions struct {
 	// KiB of what is sent, and to take all of it after a Close. 0: 10 s.
 	SilenceMax time.Duration
 	Handler    Handler
-	Dial       DialFunc     // nil: net.Dialer
+	Dial       DialFunc     // nil: that of package names
 	Proofs     *Proofs      // nil: servers prove nothing
 	Logger     *slog.Logger // nil: slog.Default
 }
@@ -94,7 +95,7 @@ func NewLinks(o LinksOptions) *Links {
 	o.SilenceMax = cmp.Or(o.SilenceMax, 10*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Dial == nil {
-		o.Dial = new(net.Dialer).DialContext
+		o.Dial = names.System().DialContext
 	}
 	l := &Links{o: o}
 	l.done, l.end = context.WithCancel(context.Background())

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/lobby"
+	"github.com/conclave-project/conclave/internal/names"
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/quorum"
 )
@@ -33,7 +34,7 @@ type VotesOptions struct {
 	// ConnectTimeout is how long a connection may take to be opened, to say who
 	// it is, and to take a message (cnxTimeout). 0: 5 s.
 	ConnectTimeout time.Duration
-	Dial           DialFunc     // nil: net.Dialer
+	Dial           DialFunc     // nil: that of package names
 	Proofs         *Proofs      // nil: servers prove nothing
 	Logger         *slog.Logger // nil: slog.Default
 }
@@ -103,7 +104,7 @@ func NewVotes(o VotesOptions) (*Votes, error) {
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 5*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Dial == nil {
-		o.Dial = new(net.Dialer).DialContext
+		o.Dial = names.System().DialContext
 	}
 	v := &Votes{o: o}
 	if err := v.Advertise(o.Advertise); err != nil {

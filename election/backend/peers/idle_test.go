@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-var names = flag.Int("names", 4000, "how many elections TestElectionsThatAreOverAreForgotten holds")
+var idleNames = flag.Int("names", 4000, "how many elections TestElectionsThatAreOverAreForgotten holds")
 
 // passing are three members on disks in memory that hold elections without end.
 type passing struct {
@@ -112,7 +112,7 @@ func (p *passing) held(i int) (contests, numbers int, bytes int64, floor uint64)
 // though all have forgotten it, over restarts as well.
 func TestElectionsThatAreOverAreForgotten(t *testing.T) {
 	keep, lanes := 64, 24
-	if *names >= 50_000 {
+	if *idleNames >= 50_000 {
 		keep = idleMax
 	}
 	p := newPassing(t, keep)
@@ -129,7 +129,7 @@ func TestElectionsThatAreOverAreForgotten(t *testing.T) {
 		var wait sync.WaitGroup
 		for lane := range lanes {
 			wait.Go(func() {
-				for i := lane; i < *names/4 && !t.Failed(); i += lanes {
+				for i := lane; i < *idleNames/4 && !t.Failed(); i += lanes {
 					p.once(fmt.Sprintf("jobs/%d/%d", round, i), i)
 				}
 			})
@@ -149,7 +149,7 @@ func TestElectionsThatAreOverAreForgotten(t *testing.T) {
 			var heap runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&heap)
-			t.Logf("%d names, %v: %s holds %d elections, %d numbers, %d bytes on disk, floor %d; heap %d KiB", (round+1)**names/4,
+			t.Logf("%d names, %v: %s holds %d elections, %d numbers, %d bytes on disk, floor %d; heap %d KiB", (round+1)**idleNames/4,
 				time.Since(began).Round(time.Millisecond), p.members[i].ID, contests, numbers, bytes, floor, heap.HeapAlloc>>10)
 			if contests > 2*keep+10*lanes || numbers > 8*keep+100*lanes || bytes > 3*logBytesMax || floor == 0 {
 				t.Error("that is not bounded, or nothing was forgotten")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/conclave-project/conclave/algo"
 	"github.com/conclave-project/conclave/internal/lobby"
+	"github.com/conclave-project/conclave/internal/names"
 )
 
 // link is the connection to another member, for all elections.
@@ -491,8 +492,9 @@ func (b *Backend) connect(m Member) (linked bool, err error) {
 	if err := b.call(b.life, func() { linked = b.links[m.ID] != nil }); err != nil || linked {
 		return linked, err
 	}
-	dialer := net.Dialer{Timeout: max(b.options.Lease, time.Second)}
-	conn, err := dialer.DialContext(b.life, "tcp", m.Addr)
+	ctx, cancel := context.WithTimeout(b.life, max(b.options.Lease, time.Second))
+	conn, err := names.System().DialContext(ctx, "tcp", m.Addr)
+	cancel()
 	if err != nil {
 		return false, err
 	}

@@ -9,6 +9,8 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+
+	"github.com/conclave-project/conclave/internal/names"
 )
 
 // Listener returns a listener whose connections shake hands with their first Read,
@@ -164,8 +166,7 @@ func (c *Conn) Prove() (string, error) {
 
 // Dial connects to host:port and shakes hands.
 func (s *Source) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var d net.Dialer
-	bare, err := d.DialContext(ctx, network, address)
+	bare, err := names.System().DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

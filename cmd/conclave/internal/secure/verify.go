@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/names"
 )
 
 // chain verifies certificates up to an authority, and returns those on the way.
@@ -75,8 +77,8 @@ func isOneOf(hosts []string, chain []*x509.Certificate, address string) bool {
 	defer cancel()
 	from := net.ParseIP(address)
 	return slices.ContainsFunc(hosts, func(host string) bool {
-		all, err := net.DefaultResolver.LookupIPAddr(ctx, host)
-		return err == nil && slices.ContainsFunc(all, func(a net.IPAddr) bool { return a.IP.Equal(from) })
+		all, err := names.System().Addresses(ctx, host)
+		return err == nil && slices.ContainsFunc(all, func(a string) bool { return net.ParseIP(a).Equal(from) })
 	})
 }
 
