@@ -89,15 +89,19 @@ func hostOf(socket net.Conn) netip.Addr {
 	if err != nil {
 		return netip.Addr{}
 	}
-	return HostOf(at.Addr())
+	return HostOf(at.Addr(), NetworkBits)
 }
 
-// HostOf is the host that an address is counted for; of IPv6 the network, of which one host
-// may use each address.
-func HostOf(address netip.Addr) netip.Addr {
+// NetworkBits is the length of the prefix of an IPv6 network, of which one host may use each
+// address.
+const NetworkBits = 64
+
+// HostOf is the host that an address is counted for; of IPv6 the network, whose prefix has
+// so many bits.
+func HostOf(address netip.Addr, bits int) netip.Addr {
 	host := address.Unmap().WithZone("")
 	if host.Is6() {
-		if network, err := host.Prefix(64); err == nil {
+		if network, err := host.Prefix(bits); err == nil {
 			return network.Addr()
 		}
 	}

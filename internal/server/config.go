@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/peernet"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/sasl"
@@ -60,7 +61,8 @@ type ClientConfig struct {
 	SessionMin time.Duration // 0 is 2 ticks
 	SessionMax time.Duration // 0 is 20 ticks
 
-	ConnsPerIPMax  int           // maxClientCnxns; 0 is no limit
+	ConnsPerIPMax  int           // maxClientCnxns: of one host; 0 is no limit
+	NetworkBits    int           // conclave.ipv6PrefixLength: addresses of IPv6 that share so many bits are one host
 	ConnsMax       int           // maxCnxns; 0 is no limit
 	FrameBytesMax  int           // jute.maxbuffer
 	ExtraBytesMax  int           // jute.maxbuffer.extrasize: what a record may be longer than a frame; 0 is FrameBytesMax
@@ -169,7 +171,7 @@ type AuditConfig struct {
 func Default() Config {
 	return Config{
 		ClientConfig: ClientConfig{
-			TickTime: 3 * time.Second, ConnsPerIPMax: 60, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
+			TickTime: 3 * time.Second, ConnsPerIPMax: 60, NetworkBits: lobby.NetworkBits, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
 			OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000, EphemeralBytesMax: 8 << 20, WatchBytesMax: 2 << 30,
 			ReapInterval: time.Minute, ReapPerMinute: 10000, Throttle: defaultThrottles(),
 		},

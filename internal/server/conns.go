@@ -17,7 +17,7 @@ type conns struct {
 	mu struct {
 		sync.RWMutex
 		byID  map[session.ConnID]*conn
-		perIP map[netip.Addr]int
+		perIP map[netip.Addr]int // by host
 	}
 	count    atomic.Int64
 	nextID   atomic.Uint64
@@ -37,20 +37,22 @@ func (c *conns) get(id session.ConnID) *conn {
 
 // add takes a connection in unless one of the limits (0 is none) is reached.
 func (c *conns) add(n *conn, perIPMax, max int) bool {
+	host := n.host()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if max > 0 && len(c.mu.byID) >= max || perIPMax > 0 && c.mu.perIP[n.remote.Addr()] >= perIPMax {
+	if max > 0 && len(c.mu.byID) >= max || perIPMax > 0 && c.mu.perIP[host] >= perIPMax {
 		c.rejected.Add(1)
 		return false
 	}
 	n.id = session.ConnID(c.nextID.Add(1))
 	c.mu.byID[n.id] = n
-	c.mu.perIP[n.remote.Addr()]++
+	c.mu.perIP[host]++
 	c.count.Add(1)
 	return true
 }
 
 func (c *conns) remove(n *conn) {
+	host := n.host()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.mu.byID[n.id]; !ok {
@@ -58,8 +60,8 @@ func (c *conns) remove(n *conn) {
 	}
 	delete(c.mu.byID, n.id)
 	c.count.Add(-1)
-	if c.mu.perIP[n.remote.Addr()]--; c.mu.perIP[n.remote.Addr()] == 0 {
-		delete(c.mu.perIP, n.remote.Addr())
+	if c.mu.perIP[host]--; c.mu.perIP[host] == 0 {
+		delete(c.mu.perIP, host)
 	}
 }
 

@@ -1,41 +1,35 @@
 package server
 
-import (
-	"net/netip"
-	"testing"
-)
+import "testing"
 
 // A host that opens connections and says nothing takes places from itself alone, once
 // another wants one.
 func TestSilentHostLeavesHandshakesToOthers(t *testing.T) {
 	var h handshakes
 	const most = 10
-	from := func(host string) *conn {
-		return &conn{remote: netip.AddrPortFrom(netip.MustParseAddr(host), 1)}
-	}
 	var silent []*conn
 	for range most {
-		silent = append(silent, from("10.9.9.9"))
+		silent = append(silent, connFrom("10.9.9.9"))
 		if refused := h.enter(silent[len(silent)-1], most); refused != nil {
 			t.Fatal("there was space")
 		}
 	}
-	if c := from("10.9.9.9"); h.enter(c, most) != c {
+	if c := connFrom("10.9.9.9"); h.enter(c, most) != c {
 		t.Error("the silent host takes a place from itself")
 	}
 	var honest []*conn
 	for i := range most / 2 {
-		honest = append(honest, from("10.0.0.1"))
+		honest = append(honest, connFrom("10.0.0.1"))
 		if refused := h.enter(honest[i], most); refused != silent[i] {
 			t.Errorf("connection %d does not take the place of the oldest silent one", i)
 		}
 	}
 	for _, host := range []string{"10.0.0.1", "10.9.9.9"} { // both have five: to replace one by the other helps nobody
-		if c := from(host); h.enter(c, most) != c {
+		if c := connFrom(host); h.enter(c, most) != c {
 			t.Errorf("%s takes more than half", host)
 		}
 	}
-	if c := from("10.0.0.2"); h.enter(c, most) == c {
+	if c := connFrom("10.0.0.2"); h.enter(c, most) == c {
 		t.Error("a third host has no place")
 	}
 	for _, c := range append(honest, silent...) {
@@ -50,12 +44,12 @@ func TestSilentHostLeavesHandshakesToOthers(t *testing.T) {
 func TestNetworkOfIPv6SharesItsHandshakes(t *testing.T) {
 	var h handshakes
 	for _, host := range []string{"2001:db8::1", "2001:db8::2", "2001:db8::3"} {
-		h.enter(&conn{remote: netip.AddrPortFrom(netip.MustParseAddr(host), 1)}, 3)
+		h.enter(connFrom(host), 3)
 	}
 	if len(h.of) != 1 {
 		t.Errorf("%d hosts", len(h.of))
 	}
-	if c := (&conn{remote: netip.AddrPortFrom(netip.MustParseAddr("2001:db8:1::1"), 1)}); h.enter(c, 3) == c {
+	if c := connFrom("2001:db8:1::1"); h.enter(c, 3) == c {
 		t.Error("another network has no place")
 	}
 }

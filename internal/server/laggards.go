@@ -64,7 +64,7 @@ func (l *laggards) worst(nowMs int64) (worst *conn) {
 }
 
 // host is what the client's address is counted for.
-func (c *conn) host() netip.Addr { return lobby.HostOf(c.remote.Addr()) }
+func (c *conn) host() netip.Addr { return lobby.HostOf(c.remote.Addr(), c.server.cfg.NetworkBits) }
 
 // hostOf is the host of a connection, the zero address if it has gone.
 func (s *Server) hostOf(id session.ConnID) netip.Addr {

@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
@@ -339,10 +338,7 @@ func TestLongListOfWatchesIsSetInPortions(t *testing.T) {
 // A host with many connections that hold much together is not outdone by a single one of
 // another.
 func TestWorstLaggardIsOfTheWorstHost(t *testing.T) {
-	from := func(host string) *conn {
-		return &conn{remote: netip.AddrPortFrom(netip.MustParseAddr(host), 1)}
-	}
-	one, a, b := from("10.0.0.1"), from("10.9.9.9"), from("10.9.9.9")
+	one, a, b := connFrom("10.0.0.1"), connFrom("10.9.9.9"), connFrom("10.9.9.9")
 	l := laggards{all: map[*conn]lag{one: {bytes: 100}, a: {bytes: 60}, b: {bytes: 70}}}
 	for _, want := range []*conn{b, one, a} { // the host with 130, then the one with 100
 		if worst := l.worst(1000); worst != want {

@@ -18,7 +18,7 @@ import (
 // again is never refused, and does not count. The zero value bounds nothing.
 type RateLimits struct {
 	Session  RateLimit // conclave.session…PerSecond: of one connection
-	Address  RateLimit // conclave.address…PerSecond: of all from one IP address
+	Address  RateLimit // conclave.address…PerSecond: of all from one host
 	Identity RateLimit // conclave.identity…PerSecond: of all that have proved to be one; ip is none
 }
 
@@ -87,7 +87,7 @@ func (p *pace) owes(nowNs int64) bool { return p.spentNs() > nowNs-bucketNs }
 // it owes to the next one.
 type paces struct {
 	mu   sync.Mutex
-	all  map[zk.Identity]*sharedPace // an address is an identity of the scheme ip
+	all  map[zk.Identity]*sharedPace // a host is an identity of the scheme ip
 	kept map[zk.Identity]*sharedPace // those without a connection, up to pacesKept
 }
 
@@ -167,7 +167,7 @@ func (c *conn) holdToPace(identities []zk.Identity) {
 	for _, who := range identities {
 		limit := limits.Identity
 		if who.Scheme == "ip" {
-			limit = limits.Address
+			limit, who.ID = limits.Address, c.host().String()
 		}
 		if limit.on() {
 			own.shared = append(own.shared, who)

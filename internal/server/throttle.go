@@ -165,7 +165,7 @@ const (
 )
 
 var refusalTexts = [refusals]string{
-	refusedConn:      "a connection was refused: there are too many, see maxClientCnxns and maxCnxns",
+	refusedConn:      "a connection was refused: there are too many, see maxClientCnxns (of one address, or network of IPv6: conclave.ipv6PrefixLength) and maxCnxns",
 	refusedRate:      "a client was refused: too many connect at one time, see connection_throttle_tokens",
 	refusedHandshake: "a connection was refused: too many shake hands, see netty.server.outstandingHandshake.limit",
 	refusedLarge:     "a request was refused: the large ones are too large together, see largeRequestMaxBytes",

@@ -277,7 +277,7 @@ func limits(cfg *server.Config) string {
 		}
 	}
 	t := &cfg.Throttle
-	say(cfg.ConnsPerIPMax > 0, "%d connections from one address", cfg.ConnsPerIPMax)
+	say(cfg.ConnsPerIPMax > 0, "%d connections from one address (of IPv6 from one /%d)", cfg.ConnsPerIPMax, cfg.NetworkBits)
 	say(cfg.ConnsMax > 0, "%d in all", cfg.ConnsMax)
 	say(t.Conns.Tokens > 0, "%d clients connect at one time, %d more each %s", t.Conns.Tokens, t.Conns.FillCount, t.Conns.FillTime)
 	say(t.HandshakesMax > 0, "%d handshakes of TLS at one time", t.HandshakesMax)

@@ -22,7 +22,7 @@ admin      none: no admin port is open
 metrics    none: no port for Prometheus is open
 disk       replies wait until a write is on disk
 audit      nobody writes down who changes what (audit.enable=false)
-limits     60 connections from one address; 1000 requests on their way, of 1048575 bytes at most; quotas are logged, not enforced
+limits     60 connections from one address (of IPv6 from one /64); 1000 requests on their way, of 1048575 bytes at most; quotas are logged, not enforced
 `
 
 // TestCheckSaysWhoMayDoWhat: each setting changes the lines that it is about, and no other.

@@ -182,7 +182,10 @@ func (r *reader) clientKeys() map[string]setting {
 func (r *reader) limitKeys() map[string]setting {
 	c := &r.out.Server.ClientConfig
 	rows := map[string]setting{
-		"maxClientCnxns":             used(number(&c.ConnsPerIPMax, math.MinInt32, math.MaxInt32), "60", "connections from one address; 0 is no limit"),
+		"maxClientCnxns": used(number(&c.ConnsPerIPMax, math.MinInt32, math.MaxInt32), "60", "connections from one address, of IPv6 from one network; 0 is no limit"),
+		"conclave.ipv6PrefixLength": used(number(&c.NetworkBits, 1, 128), "64", "addresses of IPv6 that have so many bits in common count as one for `maxClientCnxns`, "+
+			"`conclave.address…PerSecond` and where the client with most is disconnected, since one host may use each of them; 128 counts every address by itself, as Apache "+
+			"ZooKeeper does. Addresses of IPv4 count as they are, also where IPv6 carries them"),
 		"maxCnxns":                   used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32), "0", "connections in all; 0 is as many as the file descriptors leave: 512 of them, but no more than half, are kept for files and servers"),
 		"nio.sessionlessCnxnTimeout": used(millis(&c.HandshakeTime, 1), "10000 ms", "a connection without a session is closed after this"),
 		"jute.maxbuffer":             javaOnly(used(number(&c.FrameBytesMax, 1, 1<<30), "1048575 bytes", "longest request; a longer one closes its connection. With the next key also the longest record, path or data on disk and from a leader that can be read, but never less than 2 MiB")),
@@ -236,7 +239,7 @@ func (r *reader) throttleKeys() map[string]setting {
 			"second, of this server; 0 is no limit. One beyond waits, with those behind it; one that would wait for longer than a second, or a quarter of the session, is "+
 			"answered with -127 and not carried out. Pings, closeSession, proofs and lists of watches do not count. Not in Apache ZooKeeper"),
 		"conclave.sessionBytesPerSecond":     used(number(&t.Rates.Session.Bytes, 0, 1<<40), "0", "the same for the bytes of requests. Not in Apache ZooKeeper"),
-		"conclave.addressRequestsPerSecond":  used(number(&t.Rates.Address.Requests, 0, 1<<40), "0", "the same for all connections of one IP address together. Not in Apache ZooKeeper"),
+		"conclave.addressRequestsPerSecond":  used(number(&t.Rates.Address.Requests, 0, 1<<40), "0", "the same for all connections of one IP address together, of IPv6 of one network. Not in Apache ZooKeeper"),
 		"conclave.addressBytesPerSecond":     used(number(&t.Rates.Address.Bytes, 0, 1<<40), "0", "the same for their bytes. Not in Apache ZooKeeper"),
 		"conclave.identityRequestsPerSecond": used(number(&t.Rates.Identity.Requests, 0, 1<<40), "0", "the same for all connections that have proved one identity (digest, sasl, x509). Not in Apache ZooKeeper"),
 		"conclave.identityBytesPerSecond":    used(number(&t.Rates.Identity.Bytes, 0, 1<<40), "0", "the same for their bytes. Not in Apache ZooKeeper"),
