@@ -229,7 +229,7 @@ func (r *Replica) answer(c *conn, p *parked) {
 	}
 	var a Answer
 	r.reader.Read(req, Caller{Conn: c.id, Session: c.session.ID, Identities: p.identities}, &a)
-	if !r.mayAnswer(a.Weight()) {
+	if a.Lacks() || !r.mayAnswer(a.Weight()) {
 		r.drop(c)
 		return
 	}

@@ -35,6 +35,11 @@ type Answer struct {
 	Events []zk.Event
 }
 
+// Lacks reports whether watches of a list, which the request was, were refused.
+func (a *Answer) Lacks() bool {
+	return a.Code == zk.ErrThrottledOp && (a.Result.Op == zk.OpSetWatches || a.Result.Op == zk.OpSetWatches2)
+}
+
 // Header returns the reply header of an answer to req at zxid.
 func (a *Answer) Header(req *zk.Request, zxid zk.Zxid) wire.ReplyHeader {
 	if req.Op == zk.OpAuth || req.Op == zk.OpSASL {
@@ -84,11 +89,16 @@ func (v *Reader) read(req *zk.Request, who Caller, a *Answer) zk.Code {
 		if req.Watches != zk.WatchPersistent && req.Watches != zk.WatchPersistentRecursive {
 			return zk.ErrMarshalling
 		}
-		v.Watches.AddMode(who.Conn, req.Watches, req.Path)
+		if !v.Watches.AddMode(who.Conn, req.Watches, req.Path) {
+			return zk.ErrThrottledOp
+		}
 	case zk.OpCheckWatches, zk.OpRemoveWatches:
 		return v.watches(req, who)
 	case zk.OpSetWatches, zk.OpSetWatches2:
-		a.Events = v.setWatches(req.SetWatches, who, a.Events)
+		var all bool
+		if a.Events, all = v.setWatches(req.SetWatches, who, a.Events); !all {
+			return zk.ErrThrottledOp
+		}
 	case zk.OpSASL:
 		a.Result.Data = req.Data // the connection has put the answer there
 	}
@@ -141,8 +151,8 @@ func (v *Reader) exists(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	if ok && !v.Auth.Allow(n.ACL(), zk.PermRead, who.Identities) {
 		return zk.ErrNoAuth
 	}
-	if req.Watch {
-		v.Watches.Add(who.Conn, watch.Data, req.Path)
+	if req.Watch && !v.Watches.Add(who.Conn, watch.Data, req.Path) {
+		return zk.ErrThrottledOp
 	}
 	if !ok {
 		return zk.ErrNoNode
@@ -161,17 +171,19 @@ func (v *Reader) get(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 		return zk.ErrNoAuth
 	}
 	registry := watch.Child
+	if req.Op == zk.OpGetData {
+		registry = watch.Data
+	}
+	if req.Watch && !v.Watches.Add(who.Conn, registry, req.Path) {
+		return zk.ErrThrottledOp
+	}
 	switch req.Op {
 	case zk.OpGetData:
 		res.Data, res.Stat = n.Data(), n.Stat()
-		registry = watch.Data
 	case zk.OpGetAllChildrenNumber:
 		res.Count = int32(n.Descendants())
 	default:
 		res.Children, res.Stat = n.Children(res.Children), n.Stat()
-	}
-	if req.Watch {
-		v.Watches.Add(who.Conn, registry, req.Path)
 	}
 	return zk.OK
 }
@@ -259,8 +271,11 @@ func (v *Reader) watches(req *zk.Request, who Caller) zk.Code {
 }
 
 // setWatches sets again what a client had on its former connection; what has
-// changed since becomes an event at once. Their zxid is -1.
-func (v *Reader) setWatches(w *zk.SetWatches, who Caller, events []zk.Event) []zk.Event {
+// changed since becomes an event at once. Their zxid is -1. False if some are more than
+// there may be: the client does not look at the answer, so its connection must end.
+func (v *Reader) setWatches(w *zk.SetWatches, who Caller, events []zk.Event) ([]zk.Event, bool) {
+	all := true
+	set := func(r watch.Registry, path string) { all = all && v.Watches.Add(who.Conn, r, path) }
 	tell := func(kind zk.EventType, path string) {
 		events = append(events, zk.Event{Type: kind, State: zk.StateSyncConnected, Path: path, Zxid: zk.NoZxid})
 	}
@@ -272,14 +287,14 @@ func (v *Reader) setWatches(w *zk.SetWatches, who Caller, events []zk.Event) []z
 		case n.Stat().Mzxid > w.RelativeZxid:
 			tell(zk.EventNodeDataChanged, path)
 		default:
-			v.Watches.Add(who.Conn, watch.Data, path)
+			set(watch.Data, path)
 		}
 	}
 	for _, path := range w.Exist {
 		if _, ok := v.Tree.Find(path); ok {
 			tell(zk.EventNodeCreated, path)
 		} else {
-			v.Watches.Add(who.Conn, watch.Data, path)
+			set(watch.Data, path)
 		}
 	}
 	for _, path := range w.Child {
@@ -290,14 +305,14 @@ func (v *Reader) setWatches(w *zk.SetWatches, who Caller, events []zk.Event) []z
 		case n.Stat().Pzxid > w.RelativeZxid:
 			tell(zk.EventNodeChildrenChanged, path)
 		default:
-			v.Watches.Add(who.Conn, watch.Child, path)
+			set(watch.Child, path)
 		}
 	}
 	for _, path := range w.Persistent {
-		v.Watches.AddMode(who.Conn, zk.WatchPersistent, path)
+		all = all && v.Watches.AddMode(who.Conn, zk.WatchPersistent, path)
 	}
 	for _, path := range w.Recursive {
-		v.Watches.AddMode(who.Conn, zk.WatchPersistentRecursive, path)
+		all = all && v.Watches.AddMode(who.Conn, zk.WatchPersistentRecursive, path)
 	}
-	return events
+	return events, all
 }

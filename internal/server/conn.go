@@ -34,10 +34,11 @@ type conn struct {
 	identityBytes int64         // of what the client has proved; of the goroutine
 	client        string        // the id of its certificate, where that has identities by a map of domains
 	mapped        *replica.Domains
-	admitted      bool        // it has proved what the server asks for; of the goroutine
-	sasl          sasl.Server // the exchange that the client has begun; of the goroutine
-	elsewhere     bool        // the client wants another ensemble; of the goroutine
-	paces         ownPaces    // of the goroutine
+	admitted      bool          // it has proved what the server asks for; of the goroutine
+	sasl          sasl.Server   // the exchange that the client has begun; of the goroutine
+	refused       bool          // the client wants another ensemble, or has too many connections; of the goroutine
+	paces         ownPaces      // of the goroutine
+	owners        []zk.Identity // to whom it belongs, where that has a limit; of the goroutine
 
 	sessionID atomic.Int64
 	timeoutMs atomic.Int32
@@ -124,6 +125,7 @@ func (c *conn) awaitLast() {
 
 func (c *conn) close() {
 	c.leavePaces()
+	c.belongNoMore()
 	c.socket.Close()
 	c.server.inbox.put(replica.Event{Kind: replica.EventDisconnect, Conn: c.id})
 }
@@ -167,7 +169,7 @@ func (c *conn) prove() bool {
 		c.identityBytes = int64(identityBytes(c.identities))
 		c.admitted = c.server.cfg.Auth.Admits(c.identities)
 	}
-	return true
+	return c.belong(c.identities)
 }
 
 // noteDropped counts a connection that has ended before its session was closed, and not by

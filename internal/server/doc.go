@@ -15,6 +15,7 @@
 //	conns.go        accepts connections, within their limits
 //	conn.go         one connection: handshake, then requests until its end
 //	groups.go       what its certificate proves by the map of domains, as that changes
+//	owners.go       whose connection it is, where that has a limit
 //	input.go        the bytes of a connection, without a buffer for idle ones
 //	socket_unix.go  reads and writes a socket without waiting
 //	socket_other.go where that cannot be done

@@ -42,7 +42,7 @@ func (c *conn) regroup() bool {
 	}
 	c.identities, c.identityBytes, c.mapped = all, int64(bytes), now
 	c.admitted = s.cfg.Auth.Admits(all)
-	return true
+	return c.belong(all)
 }
 
 var errManyDomains = errors.New("the client is in more domains than a connection has identities")

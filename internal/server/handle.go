@@ -249,7 +249,10 @@ func (h *handling) read(payload []byte) bool {
 	}
 	cost := h.costAhead()
 	if cost == 0 {
-		h.answer()
+		if h.answer(); w.answer.Lacks() {
+			c.overrun() // its client does not look at the answer to a list of watches, and comes again
+			return true
+		}
 		cost = costOfAnswer(w.answer.Weight())
 	}
 	if cost == 0 {
@@ -331,7 +334,9 @@ func (h *handling) setWatches(all *zk.SetWatches) {
 			return
 		}
 		if h.lock(); !h.conn.out.ended && !h.conn.out.over {
-			h.answer()
+			if h.answer(); h.w.answer.Lacks() {
+				h.conn.overrun()
+			}
 			h.conn.checkOutbox()
 		}
 		h.unlock()
@@ -391,12 +396,14 @@ func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	switch op {
 	case zk.OpAuth:
 		e.Kind = replica.EventAuth
-		if e.Code = c.authenticate(e.Request); c.elsewhere {
+		if e.Code = c.authenticate(e.Request); c.refused {
 			return false
 		}
 	case zk.OpSASL:
 		e.Kind = replica.EventAuth
-		e.Code = c.exchange(e.Request)
+		if e.Code = c.exchange(e.Request); c.refused {
+			return false
+		}
 	case zk.OpCloseSession:
 		c.ended = true
 	}
@@ -504,7 +511,7 @@ func (c *conn) authenticate(r *zk.Request) zk.Code {
 	if err != nil {
 		c.server.stats.authFailed.Add(1)
 		c.ended = true
-		c.elsewhere = errors.Is(err, auth.ErrOtherEnsemble)
+		c.refused = errors.Is(err, auth.ErrOtherEnsemble)
 		return zk.ErrAuthFailed
 	}
 	if c.server.reader.Auth.Guessed(proved) {
@@ -551,6 +558,10 @@ func (c *conn) proved(proved []zk.Identity) zk.Code {
 	if len(all) > identitiesMax || bytes > identityBytesMax {
 		c.ended = true
 		return zk.ErrAuthFailed
+	}
+	if !c.belong(all) { // an answer would tell the client to give up, or nothing
+		c.refused = true
+		return zk.ErrThrottledOp
 	}
 	c.holdToPace(all[len(c.identities):])
 	c.identities, c.identityBytes = all, int64(bytes)

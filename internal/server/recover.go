@@ -54,6 +54,9 @@ func (s *Server) recover() error {
 	s.snaps = newSnapshots(datadir.NewTrigger(max(2, s.cfg.SnapCount), s.cfg.SnapBytes, rand.Int64N), found.Store)
 	s.replica = replica.New(s.cfg.replicaOptions(), s.cfg.Ensemble, found.Recovered, s.now())
 	s.reader = s.replica.Reader()
+	limits := s.cfg.Throttle.Watches
+	limits.Refused = s.refusedWatchOf
+	s.reader.Watches.Limit(limits)
 	s.warnMap()
 	s.recovery = Recovery{
 		max(found.Store.Last, 0), found.Store.Snapshot.Name, found.Store.Records, found.Mismatches, time.Since(start),

@@ -53,6 +53,7 @@ type Server struct {
 	handshakes    handshakes
 	connTokens    connTokens
 	paces         paces
+	identityConns identityConns
 	peerBytes     atomic.Int64  // bytes in the inbox that came from other servers
 	peersEased    chan struct{} // a token when there is space for more
 	behind        behind        // what of them is not even there yet

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/watch"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -25,6 +26,11 @@ type ThrottleConfig struct {
 	LargeBytesMax int64 // largeRequestMaxBytes: of all large requests together
 
 	Rates RateLimits
+
+	// IdentityConnsMax is how many connections one identity may have, which clients have
+	// proved (conclave.identityConnectionsMax); 0 is no limit.
+	IdentityConnsMax int
+	Watches          watch.Limits // Refused is the server's own
 }
 
 // ConnThrottle bounds how fast clients may connect: each takes tokens, which come back
@@ -161,6 +167,8 @@ const (
 	refusedWait
 	refusedStale
 	refusedPace
+	refusedIdentity
+	refusedWatch
 	refusals
 )
 
@@ -172,6 +180,8 @@ var refusalTexts = [refusals]string{
 	refusedWait:      "a request was refused: it waited too long for its turn, see throttled_op_wait_time",
 	refusedStale:     "a request was dropped with its connection: it was stale when it had its turn, see request_throttle_drop_stale",
 	refusedPace:      "a request was refused: its client asks for too much in a second, see conclave.sessionRequestsPerSecond and its like",
+	refusedIdentity:  "a connection was refused: its client has proved an identity that has too many, see conclave.identityConnectionsMax",
+	refusedWatch:     "a watch was refused: there are too many, see conclave.sessionWatchesMax, conclave.identityWatchesMax and conclave.watchesMax",
 }
 
 // refused counts a refusal. The log has each kind once a minute.
@@ -185,6 +195,7 @@ func (s *Server) refused(why refusal, client netip.AddrPort) {
 type Refusals struct {
 	Handshakes, Large, Waited, Stale int64
 	Paced                            int64   // by RateLimits
+	Identities, Watches              int64   // connections of identities that have too many, watches
 	Waits                            int64   // requests that waited for their turn
 	Taken                            int64   // tokens of connecting, now
 	Chance                           float64 // of being refused by chance, now
@@ -193,7 +204,7 @@ type Refusals struct {
 func (s *Server) refusalsReport() Refusals {
 	count := func(why refusal) int64 { return s.stats.refusals[why].Count() }
 	r := Refusals{Handshakes: count(refusedHandshake), Large: count(refusedLarge), Waited: count(refusedWait),
-		Stale: count(refusedStale), Paced: count(refusedPace), Waits: s.stats.waits.Load()}
+		Stale: count(refusedStale), Paced: count(refusedPace), Identities: count(refusedIdentity), Watches: count(refusedWatch), Waits: s.stats.waits.Load()}
 	r.Chance, r.Taken = s.connTokens.state()
 	return r
 }

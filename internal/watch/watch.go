@@ -12,6 +12,8 @@
 //	watch-V4  After Forget nothing of a connection is told or counted. What it leaves
 //	          behind goes by Sweep, and a few at a time with what is added: a
 //	          connection may have a million watches, and nobody waits for them.
+//	watch-V5  No watch is added beyond a limit, and a persistent one as a whole or not
+//	          at all.
 //
 // The table may be used by many goroutines. Whether a connection may see the
 // event (its READ permission) is not decided here.
@@ -50,11 +52,13 @@ const (
 type Table struct {
 	portion int          // how many watches Forget and Sweep remove
 	bytes   atomic.Int64 // of memory, about, that all watches take
+	limits  Limits
 
 	mu struct {
 		sync.Mutex
 		registries [2]registry
 		byConn     map[session.ConnID]*waits
+		owners     map[zk.Identity]*owner
 		gone       []gone      // in the order in which they were forgotten
 		recursive  int         // recursive watches in all
 		above      pathset.Set // where they are, or have been
@@ -92,6 +96,7 @@ type waits struct {
 	spots     [2][]*spot
 	recursive int
 	bytes     int64 // of memory, about
+	owners    []owned
 }
 
 // weight is about what a watch takes in memory beside the bytes of its path, where nobody
@@ -102,6 +107,9 @@ const weight = 350
 func (t *Table) weigh(w *waits, s *spot, sign int64) {
 	bytes := sign * (weight + int64(len(s.path)))
 	w.bytes += bytes
+	for _, o := range w.owners {
+		o.watches += int(sign)
+	}
 	t.bytes.Add(bytes)
 }
 
@@ -141,37 +149,53 @@ func New() *Table {
 	t.mu.registries[Data].spots = map[string]*spot{}
 	t.mu.registries[Child].spots = map[string]*spot{}
 	t.mu.byConn = map[session.ConnID]*waits{}
+	t.mu.owners = map[zk.Identity]*owner{}
 	return t
 }
 
-// Add sets a standard watch. The path is copied if the table keeps it.
-func (t *Table) Add(conn session.ConnID, r Registry, path string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.add(conn, r, path, standard)
+// The places of standard watches.
+var standards = [2][]place{Data: {{Data, standard}}, Child: {{Child, standard}}}
+
+// Add sets a standard watch; false if there are as many as there may be. The path is copied
+// if the table keeps it.
+func (t *Table) Add(conn session.ConnID, r Registry, path string) bool {
+	return t.addAll(conn, path, standards[r])
 }
 
-// AddMode sets a watch of the given mode on path: persistent ones wait in both
-// registries, recursive ones in the data registry only (watch-V3).
-func (t *Table) AddMode(conn session.ConnID, mode zk.WatchMode, path string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// Where watches of the other modes wait: persistent ones in both registries, recursive ones
+// in the data registry only (watch-V3).
+var (
+	persistents = placesOf(zk.WatcherPersistent)
+	recursives  = placesOf(zk.WatcherPersistentRecursive)
+)
+
+// AddMode sets a watch of the given mode on path; false if there are as many as there may be.
+func (t *Table) AddMode(conn session.ConnID, mode zk.WatchMode, path string) bool {
 	if mode == zk.WatchPersistentRecursive {
-		t.add(conn, Data, path, recursive)
-		return
+		return t.addAll(conn, path, recursives)
 	}
-	t.add(conn, Data, path, persistent)
-	t.add(conn, Child, path, persistent)
+	return t.addAll(conn, path, persistents)
+}
+
+func (t *Table) addAll(conn session.ConnID, path string, places []place) bool {
+	t.mu.Lock()
+	fits := t.fits(conn, path, places)
+	if fits {
+		for _, p := range places {
+			t.add(conn, p.registry, path, p.modes)
+		}
+	}
+	t.mu.Unlock()
+	if !fits {
+		t.refused(conn)
+	}
+	return fits
 }
 
 func (t *Table) add(conn session.ConnID, r Registry, path string, m modes) {
 	t.sweep(sweptWithOne)
 	reg := &t.mu.registries[r]
-	w := t.mu.byConn[conn]
-	if w == nil {
-		w = &waits{}
-		t.mu.byConn[conn] = w
-	}
+	w := t.waitsOf(conn)
 	s := reg.spots[path]
 	if s == nil {
 		path = strings.Clone(path)
@@ -336,6 +360,8 @@ func (t *Table) Forget(conn session.ConnID) {
 		return
 	}
 	delete(t.mu.byConn, conn)
+	t.disown(w, w.owners)
+	w.owners = nil
 	for r := range w.spots {
 		t.mu.registries[r].total -= len(w.spots[r])
 	}

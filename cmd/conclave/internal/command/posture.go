@@ -284,6 +284,17 @@ func limits(cfg *server.Config) string {
 	say(true, "%d requests on their way, of %d bytes at most", cfg.InFlightMax, cfg.FrameBytesMax)
 	say(t.RequestsMax > 0, "%d of them with the loop", t.RequestsMax)
 	say(t.LargeBytes > 0, "those of more than %d bytes take %d together", t.LargeBytes, t.LargeBytesMax)
+	for _, l := range []struct {
+		of   string
+		rate server.RateLimit
+	}{{"connection", t.Rates.Session}, {"address", t.Rates.Address}, {"identity", t.Rates.Identity}} {
+		say(l.rate.Requests > 0, "%d requests of one %s in a second", l.rate.Requests, l.of)
+		say(l.rate.Bytes > 0, "%d bytes of requests of one %s in a second", l.rate.Bytes, l.of)
+	}
+	say(t.IdentityConnsMax > 0, "%d connections of one identity", t.IdentityConnsMax)
+	say(t.Watches.Session > 0, "%d watches of one session", t.Watches.Session)
+	say(t.Watches.Identity > 0, "%d watches of one identity", t.Watches.Identity)
+	say(t.Watches.All > 0, "%d watches of all clients", t.Watches.All)
 	say(!cfg.EnforceQuota, "quotas are logged, not enforced")
 	say(cfg.EnforceQuota, "quotas are enforced")
 	return strings.Join(all, "; ")

@@ -80,6 +80,11 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 			"netty.server.outstandingHandshake.limit=3\nenforceQuota=true", want: []string{
 			"limits     9 in all; 5 clients connect at one time, 1 more each 1ms; 3 handshakes of TLS at one time; " +
 				"1000 requests on their way, of 1048575 bytes at most; 7 of them with the loop; those of more than 99 bytes take 104857600 together; quotas are enforced"}},
+		"limits of identities": {lines: "conclave.identityConnectionsMax=4\nconclave.sessionWatchesMax=5\nconclave.identityWatchesMax=6\nconclave.watchesMax=7\n" +
+			"conclave.sessionRequestsPerSecond=8\nconclave.addressBytesPerSecond=9\nconclave.identityRequestsPerSecond=10", want: []string{
+			"limits     60 connections from one address (of IPv6 from one /64); 1000 requests on their way, of 1048575 bytes at most; " +
+				"8 requests of one connection in a second; 9 bytes of requests of one address in a second; 10 requests of one identity in a second; " +
+				"4 connections of one identity; 5 watches of one session; 6 watches of one identity; 7 watches of all clients; quotas are logged, not enforced"}},
 		"ensemble": {lines: ensemble, want: []string{
 			"servers    b:2889: in clear text\nservers    b:3889: in clear text\nservers    another server is who says so: let nobody else reach these ports"}},
 		"ensemble with TLS": {lines: ensemble + "sslQuorum=true\nreadonlymode.enabled=true\n4lw.commands.whitelist=ruok,isro", want: []string{

@@ -38,6 +38,8 @@ var (
 	ownDisk      = declare("server_disk_full", "1 while nothing can be written")
 	ownReaped    = declare("server_reaped_total", "znodes of containers and with a TTL that the leader has deleted")
 	ownPaced     = declare("server_requests_paced_total", "requests refused because their client asks for more in a second than conclave.*PerSecond allow")
+	ownIdentity  = declare("server_identity_connections_rejected_total", "connections refused because their identity has as many as conclave.identityConnectionsMax allows")
+	ownUnwatched = declare("server_watches_rejected_total", "watches refused because there are as many as conclave.sessionWatchesMax and its like allow")
 	ownAudited   = declare("server_audit_lines_total", "lines of the audit log that were written")
 	ownUnaudited = declare("server_audit_lines_lost_total", "lines of the audit log that are in no file: it could not be written, or not fast enough")
 	ownInSync    = declare("server_learner_in_sync", "1 if the learner has all that is committed, or nearly; on the leader", "server")
@@ -79,6 +81,8 @@ func own(s *sample, out chan<- prometheus.Metric) {
 	gauge(ownConnsMax, float64(s.connsMax))
 	out <- prometheus.MustNewConstMetric(ownReaped.desc, prometheus.CounterValue, float64(s.Counts.Reaped))
 	out <- prometheus.MustNewConstMetric(ownPaced.desc, prometheus.CounterValue, float64(s.Refusals.Paced))
+	out <- prometheus.MustNewConstMetric(ownIdentity.desc, prometheus.CounterValue, float64(s.Refusals.Identities))
+	out <- prometheus.MustNewConstMetric(ownUnwatched.desc, prometheus.CounterValue, float64(s.Refusals.Watches))
 	out <- prometheus.MustNewConstMetric(ownAudited.desc, prometheus.CounterValue, float64(s.Audit.Written))
 	out <- prometheus.MustNewConstMetric(ownUnaudited.desc, prometheus.CounterValue, float64(s.Audit.Lost))
 	if s.Ensemble != nil {

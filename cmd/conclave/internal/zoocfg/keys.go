@@ -243,6 +243,15 @@ func (r *reader) throttleKeys() map[string]setting {
 		"conclave.addressBytesPerSecond":     used(number(&t.Rates.Address.Bytes, 0, 1<<40), "0", "the same for their bytes. Not in Apache ZooKeeper"),
 		"conclave.identityRequestsPerSecond": used(number(&t.Rates.Identity.Requests, 0, 1<<40), "0", "the same for all connections that have proved one identity (digest, sasl, x509). Not in Apache ZooKeeper"),
 		"conclave.identityBytesPerSecond":    used(number(&t.Rates.Identity.Bytes, 0, 1<<40), "0", "the same for their bytes. Not in Apache ZooKeeper"),
+
+		"conclave.identityConnectionsMax": used(number(&t.IdentityConnsMax, 0, math.MaxInt32), "0", "how many connections all clients together may have that have proved one "+
+			"identity (digest, sasl, x509), on this server; 0 is no limit. One beyond is closed when it proves the identity, without an answer, and its session stays. The super "+
+			"user has no such limit. Not in Apache ZooKeeper"),
+		"conclave.sessionWatchesMax": used(number(&t.Watches.Session, 0, math.MaxInt32), "0", "how many watches a session may have, as `mntr` counts them: a persistent one that is "+
+			"not recursive counts twice; 0 is no limit. A request that would set one beyond is answered with -127 and not carried out; a list of watches, by which a client sets "+
+			"them again, ends its connection. Not in Apache ZooKeeper"),
+		"conclave.identityWatchesMax": used(number(&t.Watches.Identity, 0, math.MaxInt32), "0", "the same for all connections that have proved one identity, on this server. Not in Apache ZooKeeper"),
+		"conclave.watchesMax":         used(number(&t.Watches.All, 0, math.MaxInt32), "0", "the same for all clients of this server together. Not in Apache ZooKeeper"),
 	}
 }
 

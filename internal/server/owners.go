@@ -1,0 +1,104 @@
+package server
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// identityConns counts the connections of each identity that clients have proved. Any
+// goroutine may use it.
+type identityConns struct {
+	mu sync.Mutex
+	of map[zk.Identity]int
+}
+
+// enter counts a connection for all of some identities, or for none if one of them has as
+// many as it may have.
+func (i *identityConns) enter(all []zk.Identity, most int) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, id := range all {
+		if i.of[id] >= most {
+			return false
+		}
+	}
+	if i.of == nil {
+		i.of = make(map[zk.Identity]int)
+	}
+	for _, id := range all {
+		i.of[id]++
+	}
+	return true
+}
+
+func (i *identityConns) leave(all []zk.Identity) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, id := range all {
+		if i.of[id]--; i.of[id] == 0 {
+			delete(i.of, id)
+		}
+	}
+}
+
+// owners are those among the identities of a connection to whom it belongs: its address is
+// none, and that of the super user belongs to nobody, so that an operator gets in.
+func owners(all []zk.Identity) (who []zk.Identity) {
+	for _, id := range all {
+		switch id.Scheme {
+		case "ip":
+		case auth.Super.Scheme:
+			return nil
+		default:
+			who = append(who, id)
+		}
+	}
+	return who
+}
+
+// belong takes note of whom the connection belongs to, by its identities of now; false if
+// one of those has too many connections. Its goroutine calls it.
+func (c *conn) belong(identities []zk.Identity) bool {
+	s := c.server
+	t := &s.cfg.Throttle
+	if t.IdentityConnsMax <= 0 && t.Watches.Identity <= 0 {
+		return true
+	}
+	who := owners(identities)
+	if slices.Equal(who, c.owners) {
+		return true
+	}
+	if most := t.IdentityConnsMax; most > 0 {
+		s.identityConns.leave(c.owners)
+		if !s.identityConns.enter(who, most) {
+			c.owners = nil
+			s.conns.rejected.Add(1)
+			s.refused(refusedIdentity, c.remote)
+			return false
+		}
+	}
+	c.owners = who
+	if t.Watches.Identity > 0 {
+		s.reader.Watches.Own(c.id, who)
+	}
+	return true
+}
+
+// belongNoMore is for the end of the connection.
+func (c *conn) belongNoMore() {
+	if c.server.cfg.Throttle.IdentityConnsMax > 0 {
+		c.server.identityConns.leave(c.owners)
+	}
+	c.owners = nil
+}
+
+// refusedWatchOf counts a watch that was refused.
+func (s *Server) refusedWatchOf(id session.ConnID) {
+	if c := s.conns.get(id); c != nil {
+		s.refused(refusedWatch, c.remote)
+	}
+}
