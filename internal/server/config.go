@@ -105,7 +105,7 @@ type StorageConfig struct {
 	NoDigest      bool          // digest.enabled=false
 	PurgeInterval time.Duration // autopurge.purgeInterval; 0 is never
 	PurgeRetain   int           // autopurge.snapRetainCount
-	HistoryMax    int           // commitLogCount: transactions kept in memory for learners
+	HistoryMax    int           // commitLogCount: transactions kept in memory for learners; 0 is 500
 }
 
 // EnsembleConfig is about the servers of an ensemble. Without one the server is

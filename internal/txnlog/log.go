@@ -57,9 +57,14 @@ const (
 	headroomBytesMax = 16 << 20
 )
 
+// PreallocBytesMax is how much space is taken at a time, at most. A start after a crash
+// reads it, some file systems write zeros into it, and a disk that has less left would be
+// full.
+const PreallocBytesMax = 256 << 20
+
 // Options of a log; the zero value is usable and preallocates nothing.
 type Options struct {
-	PreallocBytes   int64 // space taken at a time (zookeeper.preAllocSize, there in KiB); 0 or less: none ahead
+	PreallocBytes   int64 // space taken at a time (zookeeper.preAllocSize, there in KiB), up to PreallocBytesMax; 0 or less: none ahead
 	SegmentBytesMax int64 // start a new segment beyond it (txnLogSizeLimitInKb); 0 or less: no limit
 	PayloadBytesMax int   // 0: PayloadBytesMax; keep it at least as large as it ever was
 	NoSync          bool  // forceSync=no: nothing is durable, txnlog-L1 does not hold
@@ -110,6 +115,7 @@ func Open(fsys vfs.FS, dir string, last zk.Zxid, options Options) (*Log, error) 
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open transaction log in %s: %w", dir, err)
 	}
+	options.PreallocBytes = min(options.PreallocBytes, PreallocBytesMax)
 	return &Log{fs: fsys, dir: dir, options: options, last: last, synced: last}, nil
 }
 

@@ -279,6 +279,27 @@ func TestSegmentsRollBySizeAndPurgeKeepsWhatIsNeeded(t *testing.T) {
 	}
 }
 
+// TestSpaceIsTakenInBoundedSteps: a start after a crash reads what was taken ahead, and a
+// disk with less space than that would be full.
+func TestSpaceIsTakenInBoundedSteps(t *testing.T) {
+	disk := newDisk(t)
+	disk.SetCapacity(1 << 30)
+	log, err := Open(disk, dir, 0, Options{PreallocBytes: 2 << 30})
+	must(t, err)
+	must(t, log.Ready())
+	must(t, log.Append(1, payload(1, 100)))
+	must(t, log.Sync())
+	file, err := disk.Open(filepath.Join(dir, SegmentName(1)))
+	must(t, err)
+	size, err := file.Size()
+	must(t, err)
+	if size > segmentHeadBytes+PreallocBytesMax || log.SpaceBytes() == 0 {
+		t.Errorf("a segment of %d bytes, with %d to come", size, log.SpaceBytes())
+	}
+	must(t, file.Close())
+	must(t, log.Close())
+}
+
 func TestTruncate(t *testing.T) {
 	build := func() *vfs.Mem {
 		disk := newDisk(t)

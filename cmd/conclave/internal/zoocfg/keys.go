@@ -260,7 +260,7 @@ func (r *reader) storageKeys() map[string]setting {
 	c := &r.out.Server.StorageConfig
 	const kib = 1 << 10
 	return map[string]setting{
-		"preAllocSize": used(scaled(&c.PreallocBytes, 0, 1<<31-1, kib), "65536 KiB", "the log's file grows by so much at a time"),
+		"preAllocSize": used(scaled(&c.PreallocBytes, math.MinInt32, math.MaxInt32, kib), "65536 KiB", "the log's file grows by so much at a time, up to 262144; 0 or less: as records need it, and a full disk is met by a record"),
 		"snapCount": used(number(&c.SnapCount, 2, math.MaxInt32), "100000", "a snapshot after half to all of so many transactions, by chance, once the log has "+
 			"also grown by a quarter of the last snapshot; restarts do not begin the count again"),
 		"snapSizeLimitInKb":                  used(scaled(&c.SnapBytes, math.MinInt32, 1<<40, kib), "4194304", "or after half to all of so much log; 0 or less is no limit"),
@@ -274,7 +274,7 @@ func (r *reader) storageKeys() map[string]setting {
 		"snapshot.compression.method":        used(r.compression, "none", "`gz` or `snappy`"),
 		"db.autocreate":                      used(notFlag(&c.NoAutoCreate), "true", "start an empty tree in an empty directory"),
 		"datadir.autocreate":                 used(notFlag(&c.NoMkdir), "true", "make the directory"),
-		"commitLogCount":                     used(number(&c.HistoryMax, 0, 1<<20), "500", "transactions kept in memory, to synchronize servers that were away for a short time"),
+		"commitLogCount":                     used(number(&c.HistoryMax, 0, 1<<20), "500", "transactions kept in memory, to synchronize servers that were away for a short time; 0 counts as 500"),
 		"snapshotSizeFactor":                 idle(decimal, whySync),
 		"flushDelay":                         idle(number[int64](nil, math.MinInt32, math.MaxInt32), whyLoop),
 		"maxWriteQueuePollTime":              idle(number[int64](nil, math.MinInt32, math.MaxInt32), whyLoop),
@@ -460,6 +460,9 @@ func (r *reader) provider(class string) error {
 	return nil
 }
 
+// ensembleProvider lets clients say which ensemble they want.
+const ensembleProvider = "org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider"
+
 func (r *reader) ensembleNames(v string) error {
 	names := &r.out.Server.Auth.Ensembles
 	*names = nil
@@ -472,7 +475,7 @@ func (r *reader) ensembleNames(v string) error {
 // builtInProviders are the classes that authProvider.N may name because what they
 // do is here anyway, where a port speaks TLS or a JAAS file is named.
 const builtInProviders = "org.apache.zookeeper.server.auth.DigestAuthenticationProvider" +
-	"|org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider" +
+	"|" + ensembleProvider +
 	"|org.apache.zookeeper.server.auth.IPAuthenticationProvider" +
 	"|org.apache.zookeeper.server.auth.SASLAuthenticationProvider" +
 	"|org.apache.zookeeper.server.auth.X509AuthenticationProvider" +

@@ -28,6 +28,8 @@ func (r *reader) unused() {
 			why = none
 		case key == "DigestAuthenticationProvider.superDigest" && c.NoDigest:
 			why = "DigestAuthenticationProvider.enabled=false"
+		case key == "DigestAuthenticationProvider.digestAlg" && c.NoDigest:
+			why = "DigestAuthenticationProvider.enabled=false"
 		case key == "X509AuthenticationProvider.superUser" && c.Groups.On:
 			why = groupKey + "superUserId takes its place beside that provider"
 		case key == "X509AuthenticationProvider.superUser" && !clients.Serves:

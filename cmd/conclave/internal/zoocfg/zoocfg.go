@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/secure"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
@@ -287,7 +288,15 @@ func (r *reader) limits() {
 	c.ConnsPerIPMax, c.ConnsMax = max(0, c.ConnsPerIPMax), max(0, c.ConnsMax)
 	c.SnapBytes, c.LogBytesMax = max(0, c.SnapBytes), max(0, c.LogBytesMax)
 	c.SessionMin, c.SessionMax = max(0, c.SessionMin), max(0, c.SessionMax)
+	r.counts("autopurge.snapRetainCount", c.PurgeRetain < 3, "%d counts as 3, as in Apache ZooKeeper", c.PurgeRetain)
 	c.PurgeRetain = max(3, c.PurgeRetain)
+	r.counts("commitLogCount", c.HistoryMax == 0, "0 counts as %d, as in Apache ZooKeeper", server.Default().HistoryMax)
+	if c.HistoryMax == 0 {
+		c.HistoryMax = server.Default().HistoryMax
+	}
+	r.counts("preAllocSize", c.PreallocBytes > txnlog.PreallocBytesMax, "%d KiB count as %d: a start after a crash reads what was taken ahead",
+		c.PreallocBytes>>10, txnlog.PreallocBytesMax>>10)
+	c.PreallocBytes = min(c.PreallocBytes, txnlog.PreallocBytesMax)
 	c.Throttle.HandshakesMax, c.Throttle.LargeBytes = max(0, c.Throttle.HandshakesMax), max(0, c.Throttle.LargeBytes)
 	r.idleThrottles()
 	low, high := c.SessionMin, c.SessionMax
@@ -305,6 +314,13 @@ func (r *reader) limits() {
 		}
 		r.missing(key, fmt.Sprintf("the shortest session (%d ms) is longer than the longest (%d ms)",
 			low/time.Millisecond, high/time.Millisecond))
+	}
+}
+
+// counts remarks that a value counts as another one.
+func (r *reader) counts(key string, other bool, format string, args ...any) {
+	if e := r.seen[key]; other {
+		r.remark(&e, format, args...)
 	}
 }
 
@@ -339,9 +355,11 @@ func (r *reader) ticks(low, high time.Duration) {
 	}
 }
 
-// idleThrottles remarks settings of a throttle that is off.
+// idleThrottles remarks settings of a throttle, or of another thing, that is off.
 func (r *reader) idleThrottles() {
-	t := &r.out.Server.Throttle
+	c := &r.out.Server
+	t := &c.Throttle
+	noTokens := t.Conns.Tokens <= 0 // which is remarked by itself
 	for _, one := range []struct {
 		prefix, key string
 		on          bool
@@ -351,7 +369,14 @@ func (r *reader) idleThrottles() {
 		{"request_stale_", "request_throttle_max_requests", t.RequestsMax > 0},
 		{"throttled_op_wait_time", "request_throttle_max_requests", t.RequestsMax > 0},
 		{"largeRequestMaxBytes", "largeRequestThreshold", t.LargeBytes > 0},
-		{"conclave.audit", "audit.enable", r.out.Server.Audit.Enabled},
+		{"connection_throttle_global_session_weight", "connection_throttle_weight_enabled", noTokens || t.Conns.Weights},
+		{"connection_throttle_renew_session_weight", "connection_throttle_weight_enabled", noTokens || t.Conns.Weights},
+		{"connection_throttle_local_session_weight", "connection_throttle_weight_enabled", noTokens || t.Conns.Weights},
+		{"connection_throttle_drop_", "connection_throttle_freeze_time", noTokens || t.Conns.FreezeTime >= 0},
+		{"connection_throttle_decrease_ratio", "connection_throttle_freeze_time", noTokens || t.Conns.FreezeTime >= 0},
+		{"conclave.audit", "audit.enable", c.Audit.Enabled},
+		{"ensembleAuthName", "authProvider.ensemble=" + ensembleProvider, c.Auth.Ensemble},
+		{"localSessionsUpgradingEnabled", "localSessionsEnabled", c.LocalSessions || c.Ensemble == nil},
 	} {
 		for _, name := range slices.Sorted(maps.Keys(r.seen)) {
 			if e := r.seen[name]; !one.on && name != one.key && strings.HasPrefix(name, one.prefix) && r.table[name].means == works {
