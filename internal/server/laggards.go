@@ -1,7 +1,10 @@
 package server
 
 import (
+	"cmp"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/conclave-project/conclave/internal/lobby"
@@ -81,12 +84,59 @@ func (s *Server) relieve() {
 	for s.outboxBytes.Load() > s.cfg.OutboxBudget {
 		c := s.laggards.worst(s.monoMs())
 		if c == nil {
-			return // what is there is within what each may have
+			s.relieveMany()
+			return
 		}
 		c.out.mu.Lock()
 		c.overrun()
 		c.out.mu.Unlock()
 	}
+}
+
+// relieveMany is for outboxes of which none is crowded, and which are too much together: the
+// clients that have left most unread, for longest, are disconnected until an eighth of the
+// budget is free, so that it is not soon done again: it looks at every connection.
+func (s *Server) relieveMany() {
+	s.many.Lock()
+	defer s.many.Unlock()
+	nowMs := s.monoMs()
+	if s.outboxBytes.Load() <= s.cfg.OutboxBudget || nowMs < s.many.againMs {
+		return
+	}
+	held, of := map[*conn]float64{}, map[netip.Addr]float64{}
+	for _, c := range s.conns.all() {
+		if l := c.out.unread(); l.bytes > 0 {
+			held[c] = l.held(nowMs + 1)
+			of[c.host()] += held[c]
+		}
+	}
+	all := slices.SortedFunc(maps.Keys(held), func(a, b *conn) int {
+		return cmp.Or(cmp.Compare(of[b.host()], of[a.host()]), cmp.Compare(held[b], held[a]), cmp.Compare(a.id, b.id))
+	})
+	for _, c := range all {
+		if s.outboxBytes.Load() <= s.cfg.OutboxBudget-s.cfg.OutboxBudget/8 {
+			return
+		}
+		c.out.mu.Lock()
+		c.overrun()
+		c.out.mu.Unlock()
+	}
+	s.many.againMs = nowMs + relieveAgainMs
+}
+
+// relieveAgainMs is after how long all connections are looked at again if there was nothing
+// more to be had of them: what is in their outboxes was put there now.
+const relieveAgainMs = 20
+
+// unread is what the client has not taken though it could; nothing if that is still to be
+// seen.
+func (o *outbox) unread() lag {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.out || o.awaitMs == 0 {
+		return lag{}
+	}
+	return lag{len(o.bytes) + o.flying, o.awaitMs}
 }
 
 // relieveWatches disconnects those whose clients watch most, while all watches together

@@ -53,6 +53,47 @@ func TestLaggingClientsTogetherStayWithinTheBudget(t *testing.T) {
 	}
 }
 
+// TestMegabytesOfManyClientsStayWithinTheBudget: no connection has more than a megabyte, and
+// all have too much together. One that reads what it is sent stays.
+func TestMegabytesOfManyClientsStayWithinTheBudget(t *testing.T) {
+	const budget, lagging = 4 << 20, 24
+	s := start(t, vfs.NewMem(), func(c *Config) { c.OutboxBudget, c.TickTime = budget, 2*time.Second })
+	p := dial(t, s, nil)
+	path := "/" + strings.Repeat("p", 4000)
+	p.do(create(path, "", 0))
+	watches := zk.Request{Op: zk.OpAddWatch, Path: path, Watches: zk.WatchPersistent}
+	p.do(watches)
+	for range lagging {
+		slow := dial(t, s, nil)
+		slow.socket.(*net.TCPConn).SetReadBuffer(4 << 10)
+		slow.do(watches)
+	}
+	for i := 0; len(s.conns.all()) > lagging/4; i++ {
+		for range 5 {
+			p.send(zk.Request{Op: zk.OpSetData, Path: path, Version: -1})
+		}
+		for range 5 {
+			if h, _ := p.reply(zk.OpSetData); h.Code != zk.OK {
+				t.Fatal(h)
+			}
+		}
+		for _, c := range s.conns.all() {
+			c.out.mu.Lock()
+			own := c.out.counted
+			c.out.mu.Unlock()
+			if own > outboxCrowded {
+				t.Fatalf("one alone holds %d bytes", own)
+			}
+		}
+		if held := s.outboxBytes.Load(); held > budget+1<<20 {
+			t.Fatalf("outboxes of %d hold %d bytes, budget %d", len(s.conns.all()), held, budget)
+		}
+		if i > 2000 {
+			t.Fatalf("%d connections are still here, outboxes hold %d bytes", len(s.conns.all()), s.outboxBytes.Load())
+		}
+	}
+}
+
 // Clients that read nothing, and say that they are there, must not hold the budget of all
 // for as long as they like: those that do read would be disconnected for it.
 func TestClientThatReadsNothingIsDisconnected(t *testing.T) {

@@ -17,12 +17,13 @@ type outbox struct {
 	mu      sync.Mutex
 	bytes   []byte
 	writing bool
-	ended   bool // nothing more is taken; the socket closes when all is sent
-	over    bool // the limit was passed: the connection is to be closed
-	flying  int  // bytes with the writer
-	counted int  // bytes in the total of all outboxes
-	lags    bool // it is among the laggards
-	out     bool // of the total, and of the laggards, for good
+	ended   bool  // nothing more is taken; the socket closes when all is sent
+	over    bool  // the limit was passed: the connection is to be closed
+	flying  int   // bytes with the writer
+	counted int   // bytes in the total of all outboxes
+	lags    bool  // it is among the laggards
+	awaitMs int64 // since when the client has not taken what the writer has; 0 is not known
+	out     bool  // of the total, and of the laggards, for good
 	conn    *conn
 }
 
@@ -134,7 +135,7 @@ func (o *outbox) take(spare []byte, again bool) (bytes []byte, closing, ok bool)
 	if o.writing && !again {
 		return nil, false, false
 	}
-	o.writing, o.flying = false, 0
+	o.writing, o.flying, o.awaitMs = false, 0, 0
 	defer o.count()
 	if o.over {
 		return nil, true, true
@@ -270,7 +271,7 @@ func (c *conn) write(bytes []byte) (spare []byte, ok bool) {
 	}
 	beganMs := c.server.monoMs()
 	for err == nil && n < len(bytes) {
-		c.out.awaits(c)
+		c.out.awaits(c, beganMs)
 		var more int
 		more, err = c.socket.Write(bytes[n:min(n+writeStep, len(bytes))])
 		if nowMs := c.server.monoMs(); err == nil && nowMs-beganMs >= c.touchEveryMs() {
@@ -290,9 +291,12 @@ func (c *conn) write(bytes []byte) (spare []byte, ok bool) {
 const writeStep = 64 << 10
 
 // awaits begins the time that the client has. A connection that is to end has its own.
-func (o *outbox) awaits(c *conn) {
+func (o *outbox) awaits(c *conn, beganMs int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.awaitMs == 0 {
+		o.awaitMs = max(beganMs, 1)
+	}
 	if !o.ended {
 		limit := max(time.Duration(c.timeoutMs.Load())*time.Millisecond, c.server.closeGrace)
 		_ = c.socket.SetWriteDeadline(time.Now().Add(limit))

@@ -59,10 +59,14 @@ type Server struct {
 	behind        behind        // what of them is not even there yet
 	outboxBytes   atomic.Int64  // in all outboxes, and with their writers
 	laggards      laggards
-	diskFull      atomic.Bool
-	leads         atomic.Bool // clients are served, and this server decides
-	serves        atomic.Bool // clients are served
-	traceMask     atomic.Int64
+	many          struct { // outboxes, none of them crowded
+		sync.Mutex
+		againMs int64 // when they may be looked at again
+	}
+	diskFull  atomic.Bool
+	leads     atomic.Bool // clients are served, and this server decides
+	serves    atomic.Bool // clients are served
+	traceMask atomic.Int64
 
 	stop   context.CancelCauseFunc // ends Run
 	done   context.Context
