@@ -50,6 +50,7 @@
 //	meters_peers.go    elections, synchronization, proposals and their acks, for metrics
 //	digest.go       logs trees that differ
 //	quota.go        logs quotas that are exceeded
+//	aside.go        stands between all of them and the log, which may take nothing
 //	audit.go        who has changed what, for the audit log
 //	heap.go         how much garbage may gather
 //

@@ -77,8 +77,8 @@ func TestConnectionsOfAnIdentityAreLimited(t *testing.T) {
 			if err := again.ends(); err != nil {
 				t.Error(err)
 			}
-			if r := s.Status(); r.Refusals.Identities != 2 || r.Rejected != 2 || log.count("see conclave.identityConnectionsMax") != 1 {
-				t.Errorf("%+v; %d lines", r.Refusals, log.count("see conclave.identityConnectionsMax"))
+			if r := s.Status(); r.Refusals.Identities != 2 || r.Rejected != 2 || s.lines(log, "see conclave.identityConnectionsMax") != 1 {
+				t.Errorf("%+v; %d lines", r.Refusals, s.lines(log, "see conclave.identityConnectionsMax"))
 			}
 			in[0].socket.Close()
 			awaittest.Until(t, "there is a place", func() bool {
@@ -226,8 +226,8 @@ func TestWatchesBeyondALimitAreThrottled(t *testing.T) {
 			if name == "all" {
 				refusals++
 			}
-			if n := s.Status().Refusals.Watches; n != refusals || log.count("see conclave.sessionWatchesMax") != 1 {
-				t.Errorf("%d refused, want %d; %d lines", n, refusals, log.count("see conclave.sessionWatchesMax"))
+			if n := s.Status().Refusals.Watches; n != refusals || s.lines(log, "see conclave.sessionWatchesMax") != 1 {
+				t.Errorf("%d refused, want %d; %d lines", n, refusals, s.lines(log, "see conclave.sessionWatchesMax"))
 			}
 			other.do(create("/2", "", 0)) // fires one
 			if code := watched(second, "/4"); code != zk.ErrNoNode {

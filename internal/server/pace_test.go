@@ -92,8 +92,8 @@ func TestRequestFarBeyondTheRateIsThrottled(t *testing.T) {
 			t.Errorf("%v is answered %v", r.Op, code)
 		}
 	}
-	if n := p.refusalsReport().Paced; n != 2 || p.log.count("conclave.sessionRequestsPerSecond") != 1 {
-		t.Errorf("%d refused, %d lines", n, p.log.count("conclave.sessionRequestsPerSecond"))
+	if n := p.refusalsReport().Paced; n != 2 || p.lines(p.log, "conclave.sessionRequestsPerSecond") != 1 {
+		t.Errorf("%d refused, %d lines", n, p.lines(p.log, "conclave.sessionRequestsPerSecond"))
 	}
 	p.now.Advance(4100 * time.Millisecond) // within the session of 5 s
 	if code, _ := a.do(zk.Request{Op: zk.OpGetData, Path: "/b"}); code != zk.ErrNoNode {

@@ -58,6 +58,7 @@ type Server struct {
 	peersEased    chan struct{} // a token when there is space for more
 	behind        behind        // what of them is not even there yet
 	outboxBytes   atomic.Int64  // in all outboxes, and with their writers
+	log           *logQueue
 	laggards      laggards
 	many          struct { // outboxes, none of them crowded
 		sync.Mutex
@@ -79,6 +80,7 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, closeGrace: 5 * time.Second}
+	s.log, s.cfg.Logger = logAside(cfg.Logger)
 	s.done, s.stop = context.WithCancelCause(context.Background())
 	s.inbox.init(s.monoMs)
 	s.requests.init(requestBudgetMax)
@@ -175,6 +177,7 @@ func (s *Server) close() {
 		if s.audit != nil {
 			s.audit.Close()
 		}
+		s.log.WaitFor(logWaitMax)
 	})
 }
 

@@ -143,7 +143,7 @@ func TestClientsThatConnectTooFastAreDisconnectedAndToldOfOnce(t *testing.T) {
 	if st := s.Status(); st.Rejected != 3 || st.Refusals.Taken != 2 {
 		t.Errorf("%+v", st)
 	}
-	if n := log.count("see connection_throttle_tokens"); n != 1 {
+	if n := s.lines(log, "see connection_throttle_tokens"); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
 }
@@ -160,7 +160,7 @@ func TestConnectionsBeyondTheLimitAreToldOfOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := log.count("see maxClientCnxns"); n != 1 {
+	if n := s.lines(log, "see maxClientCnxns"); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
 }
@@ -273,8 +273,8 @@ func TestRequestThatWaitedTooLongIsThrottled(t *testing.T) {
 	if code, _ := b.do(zk.Request{Op: zk.OpGetData, Path: "/m"}); code != zk.ErrNoNode {
 		t.Errorf("what was refused was carried out: %v", code)
 	}
-	if n := s.Status().Refusals.Waited; n < 2 || log.count("see throttled_op_wait_time") != 1 {
-		t.Errorf("%d refused, %d lines", n, log.count("see throttled_op_wait_time"))
+	if n := s.Status().Refusals.Waited; n < 2 || s.lines(log, "see throttled_op_wait_time") != 1 {
+		t.Errorf("%d refused, %d lines", n, s.lines(log, "see throttled_op_wait_time"))
 	}
 	awaittest.Until(t, "the turn is free", func() bool { return s.slotsLeft() == 1 })
 }
