@@ -75,6 +75,8 @@ func (c *Conn) begin() error {
 	began := &prefixed{Conn: c.Conn, head: head}
 	switch {
 	case head[0] == tlsHandshake:
+		began.long = &c.source.long
+		defer began.shaken()
 		secure := tls.Server(began, c.source.server(hostOf(c.RemoteAddr()), c.hosts))
 		if err := secure.Handshake(); err != nil {
 			return fmt.Errorf("TLS with %s: %w", c.RemoteAddr(), err)
@@ -89,10 +91,39 @@ func (c *Conn) begin() error {
 	return nil
 }
 
+// A handshake of up to helloBytes from who connects costs nothing but itself: a first
+// message, and a certificate or two. What is longer counts, and all at one time have no more
+// than longBytesMax: who has proved nothing may send 64 KiB, and takes twice as much memory.
+const (
+	helloBytes   = 6 << 10
+	longBytesMax = 4 << 20
+)
+
+// ErrCrowded is why a long handshake ends while there are many others.
+var ErrCrowded = errors.New("too many long handshakes at one time")
+
 // prefixed is a connection of which the first byte was read.
 type prefixed struct {
 	net.Conn
 	head []byte
+
+	long *atomic.Int64 // bytes of all long handshakes; nil if hands are not shaken now
+	got  int64         // in this handshake
+}
+
+// shaken is for the end of the handshake.
+func (p *prefixed) shaken() {
+	if p.got > helloBytes {
+		p.long.Add(helloBytes - p.got)
+	}
+	p.long = nil
+}
+
+// count counts what has come in the handshake; false if it is too much.
+func (p *prefixed) count(n int) bool {
+	before := max(p.got, helloBytes)
+	p.got += int64(n)
+	return p.got <= before || p.long.Add(p.got-before) <= longBytesMax
 }
 
 func (p *prefixed) Read(b []byte) (int, error) {
@@ -101,7 +132,11 @@ func (p *prefixed) Read(b []byte) (int, error) {
 		p.head = p.head[n:]
 		return n, nil
 	}
-	return p.Conn.Read(b)
+	n, err := p.Conn.Read(b)
+	if p.long != nil && !p.count(n) {
+		return 0, ErrCrowded
+	}
+	return n, err
 }
 
 // Read implements net.Conn.

@@ -16,6 +16,8 @@ import (
 // Source is what one family of settings comes to. All methods may be called by any
 // goroutine.
 type Source struct {
+	long atomic.Int64 // bytes of handshakes that are long, at one time
+
 	prefix   string // of the keys, in messages
 	settings Settings
 	logger   *slog.Logger

@@ -1,0 +1,123 @@
+package secure
+
+import (
+	"crypto/tls"
+	"encoding/binary"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/certtest"
+	"github.com/conclave-project/conclave/internal/server"
+)
+
+// firstFlight is what a client sends first.
+func firstFlight(t testing.TB, config *tls.Config) []byte {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	defer theirs.Close()
+	go func() { _ = tls.Client(theirs, config).Handshake() }() // ends with the pipe
+	head := make([]byte, 5)
+	_, err := ours.Read(head)
+	must(t, err)
+	body := make([]byte, binary.BigEndian.Uint16(head[3:]))
+	_, err = ours.Read(body)
+	must(t, err)
+	return append(head, body...)
+}
+
+// longHello is the beginning of a first message that claims n bytes and brings most of them.
+func longHello(n int) []byte {
+	message := append([]byte{1, byte(n >> 16), byte(n >> 8), byte(n)}, make([]byte, n-1)...)
+	var flight []byte
+	for len(message) > 0 {
+		part := message[:min(len(message), 16<<10)]
+		flight = append(binary.BigEndian.AppendUint16(append(flight, tlsHandshake, 3, 1), uint16(len(part))), part...)
+		message = message[len(part):]
+	}
+	return flight
+}
+
+// standing counts those at the server's end of connections that wait for more, or are closed.
+type standing struct {
+	net.Listener
+	waiting, closed, got atomic.Int64
+}
+
+func (s *standing) Accept() (net.Conn, error) {
+	c, err := s.Listener.Accept()
+	return &standingConn{Conn: c, of: s}, err
+}
+
+type standingConn struct {
+	net.Conn
+	of   *standing
+	once sync.Once
+}
+
+func (c *standingConn) Read(b []byte) (int, error) {
+	c.of.waiting.Add(1)
+	n, err := c.Conn.Read(b)
+	c.of.got.Add(int64(n))
+	c.of.waiting.Add(-1)
+	return n, err
+}
+
+func (c *standingConn) Close() error {
+	c.once.Do(func() { c.of.closed.Add(1) })
+	return c.Conn.Close()
+}
+
+// TestUnfinishedHandshakesCostLittle: a client that has proved nothing costs 48 KiB of memory
+// at most, wherever it stops.
+func TestUnfinishedHandshakesCostLittle(t *testing.T) {
+	const many = 1000
+	ca := certtest.New("ca")
+	config := client(ca, nil)
+	for name, says := range map[string][]byte{
+		"nothing":                 nil,
+		"a part of a record":      append([]byte{tlsHandshake, 3, 1, 0x40, 0}, make([]byte, 16<<10-1)...),
+		"a whole first flight":    firstFlight(t, config),
+		"a hello of 16 KiB":       longHello(16 << 10),
+		"a hello of 60 KiB":       longHello(60 << 10),
+		"a frame of the protocol": {0, 0, 0, 45},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ports := &standing{}
+			source := open(t, settings(t, t.TempDir(), ca.Issue("server", "localhost"), ca))
+			addr := startServer(t, source, func(c *server.Config) {
+				c.ConnsPerIPMax, c.HandshakeTime = 0, time.Hour
+				c.SecureClients = func(l net.Listener, _ bool) net.Listener {
+					ports.Listener = l
+					return source.Listener(ports, false)
+				}
+			})
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			for range many {
+				c, err := net.Dial("tcp", addr)
+				must(t, err)
+				t.Cleanup(func() { c.Close() })
+				_, _ = c.Write(says) // it may be closed by then
+			}
+			awaittest.Until(t, "all wait for more, or are closed", func() bool {
+				closed := ports.closed.Load()
+				return ports.waiting.Load()+closed == many && ports.got.Load() >= (many-closed)*int64(len(says))
+			})
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			each := (int64(after.HeapInuse+after.StackInuse) - int64(before.HeapInuse+before.StackInuse)) / many
+			t.Logf("%d bytes each, both ends of it; %d were closed", each, ports.closed.Load())
+			if each > 48<<10 {
+				t.Error("more than 48 KiB")
+			}
+			session(t, addr, client(ca, ca.Issue("honest"))) // another client is served
+		})
+	}
+}
