@@ -174,15 +174,19 @@ func TestEveryOperationHasARowInTheMatrix(t *testing.T) {
 			t.Errorf("%v: want requests, or the reason why there are none", op)
 		}
 	}
-	asked := map[zk.Op]int{}
+	type who struct {
+		op   zk.Op
+		conn int
+	}
+	asked := map[who]int{}
 	for _, s := range matrix().steps {
-		if s.conn == caller {
-			asked[s.op]++
-		}
+		asked[who{s.op, s.conn}]++
 	}
 	for op, row := range matrixRows {
-		if row.about != nil && asked[op] < 5*len(granted) {
-			t.Errorf("%v is asked %d times", op, asked[op])
+		for conn := caller; conn <= super; conn++ {
+			if n := asked[who{op, conn}]; row.about != nil && n < 5*len(granted) {
+				t.Errorf("%v is asked %d times by %q", op, n, proofs[conn])
+			}
 		}
 	}
 }

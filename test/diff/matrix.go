@@ -21,10 +21,10 @@ var matrixRows = map[zk.Op]struct {
 	zk.OpCreateContainer:      {about: creating(zk.OpCreateContainer, 4)},
 	zk.OpCreateTTL:            {about: creating(zk.OpCreateTTL, 5)},
 	zk.OpDelete:               {about: deleting},
-	zk.OpExists:               {about: reading(zk.OpExists, []byte{0})},
-	zk.OpGetData:              {about: reading(zk.OpGetData, []byte{0})},
-	zk.OpGetChildren:          {about: reading(zk.OpGetChildren, []byte{0})},
-	zk.OpGetChildren2:         {about: reading(zk.OpGetChildren2, []byte{0})},
+	zk.OpExists:               {about: reading(zk.OpExists, unwatched, watched)},
+	zk.OpGetData:              {about: reading(zk.OpGetData, unwatched, watched)},
+	zk.OpGetChildren:          {about: reading(zk.OpGetChildren, unwatched, watched)},
+	zk.OpGetChildren2:         {about: reading(zk.OpGetChildren2, unwatched, watched)},
 	zk.OpGetACL:               {about: reading(zk.OpGetACL, nil)},
 	zk.OpGetAllChildrenNumber: {about: reading(zk.OpGetAllChildrenNumber, nil)},
 	zk.OpGetEphemerals:        {about: reading(zk.OpGetEphemerals, nil)},
@@ -39,6 +39,12 @@ var matrixRows = map[zk.Op]struct {
 			creating(zk.OpCreate, 0), creating(zk.OpCreate2, 0), creating(zk.OpCreateContainer, 4), creating(zk.OpCreateTTL, 5), deleting, setting,
 		} {
 			all = append(all, several(zk.OpMulti, about(path)...))
+		}
+		// What is refused is one of several, wherever it stands.
+		parts := append(append(setting(path), creating(zk.OpCreate2, 0)(path+"/c")...), creating(zk.OpCreate, 0)(path)...)
+		for range parts {
+			all = append(all, several(zk.OpMulti, parts...))
+			parts = append(parts[1:], parts[0])
 		}
 		return append(all, several(zk.OpMulti, pathStep(zk.OpCheck, path, u32(0))))
 	}},
@@ -76,8 +82,16 @@ func setting(path string) []step {
 	return []step{pathStep(zk.OpSetData, path, append(jute.AppendBytes(nil, []byte("x")), u32(-1)...))}
 }
 
-func reading(op zk.Op, more []byte) func(string) []step {
-	return func(path string) []step { return []step{pathStep(op, path, more)} }
+// What follows the path where a watch may be set.
+var unwatched, watched = []byte{0}, []byte{1}
+
+func reading(op zk.Op, more ...[]byte) func(string) []step {
+	return func(path string) (all []step) {
+		for _, b := range more {
+			all = append(all, pathStep(op, path, b))
+		}
+		return all
+	}
 }
 
 // removing looks for watches before and after there are some.
@@ -115,19 +129,24 @@ func several(op zk.Op, subs ...step) step {
 	return s
 }
 
-// granted are the entries by which somebody may have a permission, or not: the caller is
-// bob, from 127.0.0.1.
+// granted are the entries by which somebody may have a permission, or not. All callers come
+// from 127.0.0.1, and auth stands for the keeper.
 var granted = []struct{ scheme, id string }{
-	{"world", "anyone"}, {"ip", "127.0.0.1"}, {"ip", "10.0.0.0/8"}, {"digest", bobID}, {"digest", aliceID},
+	{"world", "anyone"}, {"ip", "127.0.0.1"}, {"ip", "10.0.0.0/8"}, {"digest", bobID}, {"digest", aliceID}, {"auth", ""},
 }
 
 // The connections of the matrix.
 const (
 	keeper = iota // makes the znodes, and changes them: the super user
 	caller        // asks, as bob
+	nobody        // asks, and has proved nothing
+	super         // asks, as the super user
 )
 
-// matrix is the script that asks for everything with every permission, alone and by every
+// proofs are what each of them proves.
+var proofs = []string{keeper: "super:admin", caller: "bob:secret", nobody: "", super: "super:admin"}
+
+// matrix is the script by which each caller asks for everything with every permission, by every
 // scheme, while watches of the caller are there, and with changes that these would tell.
 func matrix() *script {
 	m := &script{}
@@ -140,8 +159,11 @@ func matrix() *script {
 		}
 		m.steps = append(m.steps, s)
 	}
-	for conn, who := range []string{"super:admin", "bob:secret"} {
+	for conn, who := range proofs {
 		add(conn, step{kind: stepConnect, timeoutMs: sessionTimeoutMs})
+		if who == "" {
+			continue
+		}
 		b := jute.AppendBytes(jute.AppendString(jute.AppendInt(nil, 0), "digest"), []byte(who))
 		add(conn, step{kind: stepRequest, op: zk.OpAuth, xid: zk.XidAuth, body: b, alone: true, text: "auth " + who})
 	}
@@ -153,32 +175,34 @@ func matrix() *script {
 				if row.about == nil {
 					continue
 				}
-				n++
-				path := fmt.Sprintf("/m%d", n)
-				for _, s := range []step{
-					createStep(zk.OpCreate, path, []byte("data"), aclList{entry(perm, g.scheme, g.id)}, 0, 0),
-					createStep(zk.OpCreate, path+"/c", nil, openACL, 0, 0),
-				} {
-					s.kind = stepRequest
-					s.alone = true
-					add(keeper, s)
+				for asks := caller; asks <= super; asks++ {
+					n++
+					path := fmt.Sprintf("/m%d", n)
+					for _, s := range []step{
+						createStep(zk.OpCreate, path, []byte("data"), aclList{entry(perm, g.scheme, g.id)}, 0, 0),
+						createStep(zk.OpCreate, path+"/c", nil, openACL, 0, 0),
+					} {
+						s.kind = stepRequest
+						s.alone = true
+						add(keeper, s)
+					}
+					for _, s := range row.about(path) {
+						s.kind = stepRequest
+						s.alone = true
+						add(asks, s)
+					}
+					for _, s := range []step{
+						pathStep(zk.OpSetData, path, append(jute.AppendBytes(nil, []byte("y")), u32(-1)...)),
+						createStep(zk.OpCreate, path+"/d", nil, openACL, 0, 0),
+					} {
+						s.kind = stepRequest
+						s.alone = true
+						add(keeper, s)
+					}
+					after := alone(pathStep(zk.OpExists, "/", []byte{0})) // events come before its answer
+					after.kind = stepRequest
+					add(asks, after)
 				}
-				for _, s := range row.about(path) {
-					s.kind = stepRequest
-					s.alone = true
-					add(caller, s)
-				}
-				for _, s := range []step{
-					pathStep(zk.OpSetData, path, append(jute.AppendBytes(nil, []byte("y")), u32(-1)...)),
-					createStep(zk.OpCreate, path+"/d", nil, openACL, 0, 0),
-				} {
-					s.kind = stepRequest
-					s.alone = true
-					add(keeper, s)
-				}
-				after := alone(pathStep(zk.OpExists, "/", []byte{0})) // events come before its answer
-				after.kind = stepRequest
-				add(caller, after)
 			}
 		}
 	}
