@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
+	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/names"
 )
 
@@ -75,7 +77,7 @@ func (c *Conn) begin() error {
 	began := &prefixed{Conn: c.Conn, head: head}
 	switch {
 	case head[0] == tlsHandshake:
-		began.long = &c.source.long
+		began.long, began.host = &c.source.long, lobby.HostOf(addrOf(c.RemoteAddr()), lobby.NetworkBits)
 		defer began.shaken()
 		secure := tls.Server(began, c.source.server(hostOf(c.RemoteAddr()), c.hosts))
 		if err := secure.Handshake(); err != nil {
@@ -91,13 +93,41 @@ func (c *Conn) begin() error {
 	return nil
 }
 
-// A handshake of up to helloBytes from who connects costs nothing but itself: a first
+// A handshake in which a client, or a server, sends up to helloBytes does not count: a first
 // message, and a certificate or two. What is longer counts, and all at one time have no more
-// than longBytesMax: who has proved nothing may send 64 KiB, and takes twice as much memory.
+// than longBytesMax, those of one host a quarter of it: a client that has proved nothing may
+// send 64 KiB, and takes twice as much memory.
 const (
 	helloBytes   = 6 << 10
 	longBytesMax = 4 << 20
 )
+
+// longHandshakes are the bytes of those, by the host at the other end.
+type longHandshakes struct {
+	mu  sync.Mutex
+	all int64
+	of  map[netip.Addr]int64
+}
+
+// add counts bytes; false if they are too many, and counted nonetheless.
+func (l *longHandshakes) add(host netip.Addr, bytes int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		l.of = map[netip.Addr]int64{}
+	}
+	l.all += bytes
+	if l.of[host] += bytes; l.of[host] == 0 {
+		delete(l.of, host)
+	}
+	return l.all <= longBytesMax && l.of[host] <= longBytesMax/4
+}
+
+// addrOf is the address of the other end, the zero one if it has none.
+func addrOf(a net.Addr) netip.Addr {
+	at, _ := netip.ParseAddrPort(a.String())
+	return at.Addr()
+}
 
 // ErrCrowded is why a long handshake ends while there are many others.
 var ErrCrowded = errors.New("too many long handshakes at one time")
@@ -107,14 +137,15 @@ type prefixed struct {
 	net.Conn
 	head []byte
 
-	long *atomic.Int64 // bytes of all long handshakes; nil if hands are not shaken now
-	got  int64         // in this handshake
+	long *longHandshakes // nil if hands are not shaken now
+	host netip.Addr
+	got  int64 // in this handshake
 }
 
 // shaken is for the end of the handshake.
 func (p *prefixed) shaken() {
 	if p.got > helloBytes {
-		p.long.Add(helloBytes - p.got)
+		p.long.add(p.host, helloBytes-p.got)
 	}
 	p.long = nil
 }
@@ -123,7 +154,7 @@ func (p *prefixed) shaken() {
 func (p *prefixed) count(n int) bool {
 	before := max(p.got, helloBytes)
 	p.got += int64(n)
-	return p.got <= before || p.long.Add(p.got-before) <= longBytesMax
+	return p.got <= before || p.long.add(p.host, p.got-before)
 }
 
 func (p *prefixed) Read(b []byte) (int, error) {

@@ -3,7 +3,9 @@ package secure
 import (
 	"crypto/tls"
 	"encoding/binary"
+	"fmt"
 	"net"
+	"net/netip"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -71,6 +73,51 @@ func (c *standingConn) Read(b []byte) (int, error) {
 func (c *standingConn) Close() error {
 	c.once.Do(func() { c.of.closed.Add(1) })
 	return c.Conn.Close()
+}
+
+// TestLongHandshakesOfOneHostLeaveSpaceToOthers: a certificate with a long chain gets through.
+func TestLongHandshakesOfOneHostLeaveSpaceToOthers(t *testing.T) {
+	var long longHandshakes
+	shake := func(host string, bytes int) (*prefixed, bool) {
+		p := &prefixed{long: &long, host: netip.MustParseAddr(host)}
+		return p, p.count(bytes)
+	}
+	var silent []*prefixed
+	refused := 0
+	for range 1000 {
+		p, may := shake("10.9.9.9", 60<<10)
+		if silent = append(silent, p); !may {
+			refused++
+			p.shaken() // its connection is closed
+		}
+	}
+	if honest, may := shake("10.0.0.1", 30<<10); !may || refused < 900 || refused == 1000 {
+		t.Errorf("another host is served %t; of the first %d are refused", may, refused)
+	} else {
+		honest.shaken()
+	}
+	for host := range 40 {
+		for range 10 {
+			p, _ := shake(fmt.Sprintf("10.1.0.%d", host), 60<<10)
+			silent = append(silent, p)
+		}
+	}
+	if p, may := shake("10.0.0.1", 30<<10); may {
+		t.Error("all together have no limit")
+	} else {
+		p.shaken()
+	}
+	if p, may := shake("10.0.0.1", helloBytes); !may || !p.count(0) {
+		t.Error("a short handshake is refused")
+	}
+	for _, p := range silent {
+		if p.long != nil {
+			p.shaken()
+		}
+	}
+	if long.all != 0 || len(long.of) != 0 {
+		t.Errorf("%d bytes, %v are kept", long.all, long.of)
+	}
 }
 
 // TestUnfinishedHandshakesCostLittle: a client that has proved nothing costs 48 KiB of memory

@@ -16,7 +16,7 @@ import (
 // Source is what one family of settings comes to. All methods may be called by any
 // goroutine.
 type Source struct {
-	long atomic.Int64 // bytes of handshakes that are long, at one time
+	long longHandshakes // that are under way
 
 	prefix   string // of the keys, in messages
 	settings Settings
