@@ -2,7 +2,7 @@
 # typed by hand as well.
 
 STATICCHECK_VERSION = v0.8.2
-FUZZTIME ?= 30s
+FUZZTIME ?= 1m
 SEEDS ?= 50
 KILLS ?= 100
 # Packages with goroutines or with state that goroutines share.
@@ -90,12 +90,18 @@ bin/staticcheck:
 	GOBIN=$(CURDIR)/bin go install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for FUZZTIME=30s each
+fuzz: ## every fuzz target, the ports among them, for FUZZTIME=1m each
 	@for f in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \
 		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\).*/\1/p' $$f); do \
 			echo "$$(dirname $$f) $$target"; \
 			go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$f) || exit 1; \
 		done; \
+	done
+
+.PHONY: fuzz-ports
+fuzz-ports: ## strangers at the ports for clients, servers and operators, in clear text and over TLS, for FUZZTIME=1m each
+	@for port in Client SecureClient Election Quorum Admin; do \
+		go test -run '^$$' -fuzz "^Fuzz$${port}Port\$$" -fuzztime $(FUZZTIME) ./cmd/conclave/internal/adminport || exit 1; \
 	done
 
 .PHONY: interop
