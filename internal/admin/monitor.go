@@ -82,6 +82,14 @@ func (c Commands) figures(s *server.Server) Fields {
 	put("disk_full", oneIf(st.DiskFull))
 	put("audit_lines", st.Audit.Written)
 	put("audit_lines_lost", st.Audit.Lost)
+	if b := &st.Backups; b.On {
+		put("backups_taken", b.Taken)
+		put("backups_failed", b.Failed)
+		put("backup_gaps", b.Gaps)
+		if b.Due {
+			put("backup_age", b.Age.Milliseconds())
+		}
+	}
 	put("tree_digest", st.Digest)
 	if st.Ensemble != nil {
 		ensembleFigures(&st, put)

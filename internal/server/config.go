@@ -34,8 +34,9 @@ type Config struct {
 	SASL         func() sasl.Server
 	SASLOptional bool // allowSaslFailedClients: a client that fails may go on as nobody
 
-	Commands    Commands   // answers four-letter words; nil answers none
-	RoleChanged func(Role) // told by the loop, which waits for it; nil if nobody wants to know
+	Commands    Commands            // answers four-letter words; nil answers none
+	Backups     func() BackupReport // what the backups of this server have come to; nil if it takes none
+	RoleChanged func(Role)          // told by the loop, which waits for it; nil if nobody wants to know
 
 	Clock  clock.Clock
 	Wall   func() time.Time

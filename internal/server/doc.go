@@ -52,6 +52,7 @@
 //	quota.go        logs quotas that are exceeded
 //	aside.go        stands between all of them and the log, which may take nothing
 //	audit.go        who has changed what, for the audit log
+//	backups.go      what backups have come to, which others take
 //	heap.go         how much garbage may gather
 //
 // What always holds:

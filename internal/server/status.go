@@ -194,7 +194,8 @@ type Status struct {
 	SyncAvg, SyncMax time.Duration
 	Recovery         Recovery
 	Audit            audit.Report // of the audit log; zero where none is written
-	Ended            bool         // what the loop owned is not told any more
+	Backups          BackupReport
+	Ended            bool // what the loop owned is not told any more
 }
 
 // Status looks at everything at once. What the loop owns is told only while Run
@@ -210,6 +211,9 @@ func (s *Server) Status() Status {
 	}
 	if s.audit != nil {
 		st.Audit = s.audit.Report()
+	}
+	if s.cfg.Backups != nil {
+		st.Backups = s.cfg.Backups()
 	}
 	for _, c := range s.conns.all() {
 		c.out.mu.Lock()

@@ -52,6 +52,7 @@ func posture(config *zoocfg.Config, cfg *server.Config) string {
 	} else {
 		say("audit", "nobody writes down who changes what (audit.enable=false)")
 	}
+	say("backups", "%s", config.Backup.String())
 	say("limits", "%s", limits(cfg))
 	return b.String()
 }

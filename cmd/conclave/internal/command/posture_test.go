@@ -22,6 +22,7 @@ admin      none: no admin port is open
 metrics    none: no port for Prometheus is open
 disk       replies wait until a write is on disk
 audit      nobody writes down who changes what (audit.enable=false)
+backups    none: this server takes no backups by itself
 limits     60 connections from one address (of IPv6 from one /64); 1000 requests on their way, of 1048575 bytes at most; quotas are logged, not enforced
 `
 
@@ -42,6 +43,8 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 		"nothing": {},
 		"an audit log": {lines: "audit.enable=true\nconclave.auditFile=/var/log/audit", want: []string{
 			"audit      /var/log/audit has a line for each change that a client makes or tries; it does not hold clients up if it cannot be written"}},
+		"backups": {lines: "conclave.backupPlace=/backup\nconclave.backupEvery=5m\nconclave.backupKeepFor=30d", want: []string{
+			"backups    to /backup every 5m by this server, whatever its role; what the last 720h do not need is removed; in clear text"}},
 		"super users whom nobody can be": {lines: "X509AuthenticationProvider.superUser=CN=x\nsuperUser=bob"},
 		"TLS on a port of its own": {lines: "secureClientPort=2281\nsuperUser=bob\nX509AuthenticationProvider.superUser=CN=x", want: []string{
 			"clients    :2181: in clear text\nclients    :2281: TLS, a certificate is required",

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/autobackup"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
 	"github.com/conclave-project/conclave/internal/admin"
@@ -100,6 +101,9 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	if _, descriptors := admin.Descriptors(); cfg.ConnsMax == 0 {
 		cfg.ConnsMax = connsOf(descriptors)
 	}
+	if err := readyBackups(&config.Backup); err != nil {
+		return err
+	}
 	if v.check {
 		fmt.Fprintf(c.OutOrStdout(), "serves %s from %s%s\n", addresses(config), config.Server.DataDir, place(&config.Server))
 		fmt.Fprint(c.OutOrStdout(), posture(config, &cfg))
@@ -117,6 +121,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	ports.secure(&cfg, config)
 	commands := admin.Commands{Version: version, Built: built()}
 	cfg.Commands = commands
+	backups := openBackups(&config.Backup, &cfg)
 	// From before the port opens: a client may be there, and the operator too, as soon as
 	// it does.
 	ctx, stop := untilInterrupted(c.Context())
@@ -129,7 +134,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	logger.Info("listening", "address", addresses(config), "dir", cfg.DataDir)
 	operators.serve(s, commands, logger)
 	defer ports.watch(ctx)()
-	return serveUntil(ctx, s, logger)
+	return serveUntil(ctx, s, logger, backups)
 }
 
 // descriptorsKept are the file descriptors that are not for clients: files of the log and of
@@ -175,12 +180,16 @@ func startHint(err error) string {
 }
 
 // serveUntil runs a server until ctx ends, by a signal that asks for its orderly end.
-func serveUntil(ctx context.Context, s *server.Server, logger *slog.Logger) error {
+// backups are those that it takes by itself, nil for none.
+func serveUntil(ctx context.Context, s *server.Server, logger *slog.Logger, backups *autobackup.Runner) error {
 	ctx, stop := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
 	defer stop()
 	helpers.Go(func() { server.TightenHeap(ctx) })
+	if backups != nil {
+		helpers.Go(func() { backups.Run(ctx, s) })
+	}
 	if err := s.Run(ctx); err != nil {
 		return cli.Failed(fmt.Errorf("the server has stopped: %w", err),
 			"what was acknowledged is on disk up to here; start it again when the cause is gone, see docs/operations.md")

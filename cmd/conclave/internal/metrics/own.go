@@ -3,6 +3,7 @@ package metrics
 import (
 	"strconv"
 
+	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/tally"
@@ -42,6 +43,12 @@ var (
 	ownUnwatched = declare("server_watches_rejected_total", "watches refused because there are as many as conclave.sessionWatchesMax and its like allow")
 	ownAudited   = declare("server_audit_lines_total", "lines of the audit log that were written")
 	ownUnaudited = declare("server_audit_lines_lost_total", "lines of the audit log that are in no file: it could not be written, or not fast enough")
+	ownBackups   = declare("backups_total", "backups that the server has taken by itself, those that found nothing new among them; these only with conclave.backupPlace")
+	ownBackFails = declare("backup_failures_total", "backups that it could not take")
+	ownBackGaps  = declare("backup_gaps_total", "backups before which states were lost to the backup: the log did not reach back")
+	ownBackBytes = declare("backup_bytes_total", "bytes that they have written, as stored")
+	ownBackEvery = declare("backup_interval_seconds", "how often one is to be taken")
+	ownBackAge   = declare("backup_age_seconds", "since the last one was taken, or since this server is to take them; only while it is")
 	ownInSync    = declare("server_learner_in_sync", "1 if the learner has all that is committed, or nearly; on the leader", "server")
 	ownLag       = declare("server_learner_lag", "committed transactions that a follower has not acknowledged; on the leader", "server")
 	ownQuiet     = declare("server_learner_silent_seconds", "since something came from the learner; on the leader", "server")
@@ -62,7 +69,7 @@ func (c *Collector) disks(dirs []dir, out chan<- prometheus.Metric) {
 	}
 	for _, d := range dirs {
 		send(ownDirBytes, float64(c.server.DirBytes(d.path)), d.use)
-		if bytes, free, ok := space(d.path); ok {
+		if bytes, free, ok := admin.Space(d.path); ok {
 			send(ownDiskBytes, bytes, d.use)
 			send(ownDiskFree, free, d.use)
 		}
@@ -85,6 +92,15 @@ func own(s *sample, out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(ownUnwatched.desc, prometheus.CounterValue, float64(s.Refusals.Watches))
 	out <- prometheus.MustNewConstMetric(ownAudited.desc, prometheus.CounterValue, float64(s.Audit.Written))
 	out <- prometheus.MustNewConstMetric(ownUnaudited.desc, prometheus.CounterValue, float64(s.Audit.Lost))
+	if b := &s.Backups; b.On {
+		for n, v := range map[*ownName]int64{ownBackups: b.Taken, ownBackFails: b.Failed, ownBackGaps: b.Gaps, ownBackBytes: b.Bytes} {
+			out <- prometheus.MustNewConstMetric(n.desc, prometheus.CounterValue, float64(v))
+		}
+		gauge(ownBackEvery, b.Every.Seconds())
+		if b.Due {
+			gauge(ownBackAge, b.Age.Seconds())
+		}
+	}
 	if s.Ensemble != nil {
 		gauge(ownLeader, float64(s.Leader))
 		gauge(ownEpoch, float64(s.Epoch))

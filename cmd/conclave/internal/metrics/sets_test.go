@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/server"
@@ -148,7 +149,7 @@ func TestASpaceIsThatOfTheDisk(t *testing.T) {
 			t.Errorf("%s is %q, expected %v", key, got[key], want)
 		}
 	}
-	if bytes, free, known := space(s.dir); known && (bytes <= 0 || free <= 0 || free > bytes) {
+	if bytes, free, known := admin.Space(s.dir); known && (bytes <= 0 || free <= 0 || free > bytes) {
 		t.Errorf("%v of %v bytes are free", free, bytes)
 	} else if there := value(t, got[`conclave_server_disk_bytes{dir="snapshots"}`]); known && there != bytes {
 		t.Errorf("the disk has %v bytes, expected %v", there, bytes)

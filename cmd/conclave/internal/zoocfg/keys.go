@@ -120,7 +120,7 @@ func (r *reader) parts() []part {
 	return []part{
 		{"places", r.placeKeys()}, {"clients", r.clientKeys()}, {"limits", r.limitKeys()}, {"auth", r.authKeys()},
 		{"storage", r.storageKeys()}, {"ensemble", r.ensembleKeys()}, {"tls", r.tlsKeys()}, {"groups", r.groupKeys()}, {"sasl", r.saslKeys()},
-		{"admin", r.adminKeys()}, {"tuning", r.tuningKeys()}, {"others", r.otherKeys()},
+		{"admin", r.adminKeys()}, {"backup", r.backupKeys()}, {"tuning", r.tuningKeys()}, {"others", r.otherKeys()},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/autobackup"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/secure"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/server"
@@ -28,6 +29,7 @@ type Config struct {
 	SASL      SASL
 	Metrics   Metrics
 	Admin     Admin
+	Backup    autobackup.Settings
 
 	// Remarks are for the operator: keys that are not known, values that ask
 	// for what is not served. Each is one line without its end.
@@ -113,6 +115,8 @@ type reader struct {
 	clientHost   string
 	securePort   int    // secureClientPort
 	secureHost   string // secureClientPortAddress
+	recipients   string // conclave.backupRecipients
+	recipFile    string // conclave.backupRecipientsFile
 	standalone   bool   // standaloneEnabled
 	enforce      bool   // enforce.auth.enabled
 	schemes      string // enforce.auth.schemes
@@ -262,6 +266,7 @@ func (r *reader) finish() {
 	r.unused()
 	r.limits()
 	r.metrics()
+	r.backups()
 	if len(r.errs) == 0 {
 		r.ports()
 	}
@@ -377,6 +382,7 @@ func (r *reader) idleThrottles() {
 		{"conclave.audit", "audit.enable", c.Audit.Enabled},
 		{"ensembleAuthName", "authProvider.ensemble=" + ensembleProvider, c.Auth.Ensemble},
 		{"localSessionsUpgradingEnabled", "localSessionsEnabled", c.LocalSessions || c.Ensemble == nil},
+		{"conclave.backup", backupPlace, r.out.Backup.Place != ""},
 	} {
 		for _, name := range slices.Sorted(maps.Keys(r.seen)) {
 			if e := r.seen[name]; !one.on && name != one.key && strings.HasPrefix(name, one.prefix) && r.table[name].means == works {

@@ -1,12 +1,12 @@
 //go:build linux || darwin
 
-package metrics
+package admin
 
 import "syscall"
 
-// space returns how many bytes the disk of a directory has, and how many of them this
+// Space returns how many bytes the disk of a directory has, and how many of them this
 // process may still use; false if nobody knows.
-func space(dir string) (bytes, free float64, ok bool) {
+func Space(dir string) (bytes, free float64, ok bool) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(dir, &s) != nil {
 		return 0, 0, false
