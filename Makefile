@@ -136,6 +136,10 @@ lock-experiment: ## five processes, pauses longer than the lease: which updates 
 differential: ## SEEDS=50 random scripts on Apache ZooKeeper and on Conclave, compared
 	go run ./test/diff -seeds $(SEEDS)
 
+.PHONY: backup-drill
+backup-drill: ## 100 moments of an encrypted backup, taken by an ensemble under load while its leaders change, restored and compared
+	go test -tags robust -count=1 -v -timeout 10m -run TestEveryMomentOfABackupIsWhatTheServerHad ./cmd/conclave/internal/autobackup
+
 .PHONY: robust
 robust: ## KILLS=100 times kill -9 under load, full disks, equal trees, 10,000 sessions, a million watches, garbage on the port
 	ROBUST_KILLS=$(KILLS) go test -tags robust -count=1 -v -timeout 60m ./test/robust

@@ -56,6 +56,7 @@ func start(t *testing.T, servers int) *ensemble {
 	t.Helper()
 	base := server.Default()
 	base.TickTime, base.SilenceTime, base.PreallocBytes, base.SnapCount = 200*time.Millisecond, time.Second, 1<<20, 40
+	base.HistoryMax = 50_000
 	disks := map[int]*vfs.Mem{}
 	for id := 1; id <= servers; id++ {
 		disks[id] = vfs.NewMem()

@@ -1,0 +1,5 @@
+//go:build robust
+
+package autobackup
+
+const drills = 100
