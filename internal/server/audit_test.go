@@ -120,17 +120,29 @@ func BenchmarkAudited(b *testing.B) {
 }
 
 // BenchmarkWrites is a client with 128 writes on their way to a server in memory, without
-// an audit log and with one.
+// an audit log and with one, and with traces. CPU time is that of the process, client included.
 func BenchmarkWrites(b *testing.B) {
-	for name, enabled := range map[string]bool{"off": false, "on": true} {
-		b.Run(name, func(b *testing.B) { writes(b, enabled) })
+	trace := func(ratio float64) func(*Config) {
+		return func(c *Config) { c.Trace.Ratio, c.Trace.Sink = ratio, func(Span) {} }
+	}
+	for _, one := range []struct {
+		name   string
+		change func(*Config)
+	}{
+		{"off", func(*Config) {}},
+		{"on", func(c *Config) { c.Audit.Enabled = true }},
+		{"traced=0.01", trace(0.01)},
+		{"traced=1", trace(1)},
+	} {
+		b.Run(one.name, func(b *testing.B) { writes(b, one.change) })
 	}
 }
 
-func writes(b *testing.B, enabled bool) {
+func writes(b *testing.B, change func(*Config)) {
 	s, err := New(testConfig(vfs.NewMem(), func(c *Config) {
-		c.Audit.Enabled, c.Audit.BytesMax, c.Audit.FilesKept = enabled, 1<<20, 1
+		c.Audit.BytesMax, c.Audit.FilesKept = 1<<20, 1
 		c.SnapCount, c.LogBytesMax, c.NoDigest = 1<<30, 1<<20, true
+		change(c)
 	}))
 	if err != nil {
 		b.Fatal(err)
@@ -152,13 +164,14 @@ func writes(b *testing.B, enabled bool) {
 	}
 	const together = 128
 	var frames []byte
-	for range together {
-		frames = wire.AppendRequest(frames, &zk.Request{Op: zk.OpSetData, Path: "/", Data: make([]byte, 100), Version: -1})
+	for i := range together {
+		frames = wire.AppendRequest(frames, &zk.Request{Op: zk.OpSetData, Xid: zk.Xid(i + 1), Path: "/", Data: make([]byte, 100), Version: -1})
 	}
 	one := len(frames) / together
 	reply := make([]byte, 4+wire.ReplyHeaderBytes+68) // a Stat has 68 bytes
 	b.ReportAllocs()
 	b.ResetTimer()
+	began := cpuTime()
 	for left := b.N; left > 0; left -= together {
 		n := min(left, together)
 		if _, err := socket.Write(frames[:n*one]); err != nil {
@@ -171,7 +184,8 @@ func writes(b *testing.B, enabled bool) {
 		}
 	}
 	b.StopTimer()
-	if enabled {
+	b.ReportMetric(float64(cpuTime()-began)/float64(b.N), "cpu-ns/op")
+	if s.audit != nil {
 		b.ReportMetric(float64(s.audit.Report().Lost)/float64(b.N), "lost/op")
 	}
 }

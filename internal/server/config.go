@@ -28,6 +28,7 @@ type Config struct {
 	EnsembleConfig
 	Auth  auth.Rules
 	Audit AuditConfig
+	Trace TraceConfig
 
 	// SASL begins an exchange with a client that asks for one, on the goroutine of its
 	// connection. Nil: no client can prove itself so, and none is asked to.

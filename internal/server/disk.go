@@ -275,6 +275,9 @@ func (s *Server) commitRecords(ops []diskWork) error {
 	s.disk.sync.note(s.cfg.Clock.Now().Sub(start))
 	s.disk.sync.batches.note(int64(records), 1)
 	s.noteDurable(ops)
+	if s.trace != nil {
+		s.trace.durable(ops)
+	}
 	s.inFlightBytes.Add(-bytes)
 	s.disk.ease()
 	if ticket != 0 {

@@ -53,6 +53,7 @@
 //	aside.go        stands between all of them and the log, which may take nothing
 //	audit.go        who has changed what, for the audit log
 //	backups.go      what backups have come to, which others take
+//	trace.go        the way of writes that are traced
 //	heap.go         how much garbage may gather
 //
 // What always holds:

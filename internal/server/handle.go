@@ -410,6 +410,9 @@ func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	if !op.Known() {
 		c.ended = true // the answer is the last one
 	}
+	if t := c.server.trace; t != nil && e.Kind == replica.EventRequest {
+		t.came(zk.SessionID(c.sessionID.Load()), e.Request)
+	}
 	e.Identities = c.identities
 	bytes := c.identityBytes + costOfShort(op, len(payload))
 	h.w.events = append(h.w.events, e)

@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -52,6 +53,9 @@ func (s *Server) runLoop() {
 		}
 		s.loopMs = now.MonoMs
 		s.busy.begin(now.MonoMs)
+		if s.trace != nil {
+			s.trace.begin()
+		}
 		effects := s.replica.Step(now, batch, out)
 		s.noteStep(effects)
 		if effects.Remapped {
@@ -60,12 +64,19 @@ func (s *Server) runLoop() {
 		if s.audit != nil {
 			s.audited(effects.Audited)
 		}
+		if s.trace != nil {
+			s.trace.step(s.replica.Tree().LastZxid(), effects.Left)
+			s.trace.append(effects.Disk, s.replica.Peer().State() == zab.Leading)
+		}
 		s.reconfigure(&effects.Ensembles)
 		s.warnRefused(effects.Ensembles.Refused)
 		s.persist(effects.Disk)
 		s.tellPeers(effects)
 		s.busy.lookedMs.Store(cmp.Or(earliest(work.aheadMs, behindMs), now.MonoMs))
 		out.flush()
+		if s.trace != nil {
+			s.trace.flushed()
+		}
 		s.warnQuotas(effects.OverQuota, quotasTold)
 		s.warnDigests(effects.Diverged)
 		s.remove(batch)
@@ -166,6 +177,9 @@ func (d *delivery) Reply(id session.ConnID, h wire.ReplyHeader, r *zk.Result) {
 	if c := d.conn(id); c != nil {
 		c.reply(h, r)
 		d.wake(c)
+		if t := d.server.trace; t != nil {
+			t.reply(zk.SessionID(c.sessionID.Load()), h.Xid, h.Zxid, h.Code)
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ type Server struct {
 	disk                     *disk
 	saver                    *saver
 	audit                    *audit.Log // nil: none is written
+	trace                    *tracer    // nil: nothing is traced
 	peers                    *peers     // nil: the server is standalone
 	snaps                    *snapshots
 	conns                    conns
@@ -81,6 +82,7 @@ func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, closeGrace: 5 * time.Second}
 	s.log, s.cfg.Logger = logAside(cfg.Logger)
+	s.trace = newTracer(&s.cfg)
 	s.done, s.stop = context.WithCancelCause(context.Background())
 	s.inbox.init(s.monoMs)
 	s.requests.init(requestBudgetMax)

@@ -195,6 +195,7 @@ type Status struct {
 	Recovery         Recovery
 	Audit            audit.Report // of the audit log; zero where none is written
 	Backups          BackupReport
+	Traces           TraceReport
 	Ended            bool // what the loop owned is not told any more
 }
 
@@ -214,6 +215,9 @@ func (s *Server) Status() Status {
 	}
 	if s.cfg.Backups != nil {
 		st.Backups = s.cfg.Backups()
+	}
+	if s.cfg.Trace.Report != nil {
+		st.Traces = s.cfg.Trace.Report()
 	}
 	for _, c := range s.conns.all() {
 		c.out.mu.Lock()

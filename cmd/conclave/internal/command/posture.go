@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
 	"github.com/conclave-project/conclave/internal/auth"
+	"github.com/conclave-project/conclave/internal/redact"
 	"github.com/conclave-project/conclave/internal/server"
 )
 
@@ -53,6 +54,9 @@ func posture(config *zoocfg.Config, cfg *server.Config) string {
 		say("audit", "nobody writes down who changes what (audit.enable=false)")
 	}
 	say("backups", "%s", config.Backup.String())
+	if config.TraceEndpoint != "" {
+		say("traces", "%s is sent spans of %v of all writes, with their paths", redact.URL(config.TraceEndpoint), cfg.Trace.Ratio)
+	}
 	say("limits", "%s", limits(cfg))
 	return b.String()
 }

@@ -43,6 +43,8 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 		"nothing": {},
 		"an audit log": {lines: "audit.enable=true\nconclave.auditFile=/var/log/audit", want: []string{
 			"audit      /var/log/audit has a line for each change that a client makes or tries; it does not hold clients up if it cannot be written"}},
+		"traces": {lines: "conclave.traceEndpoint=http://u:p@collector:4318\nconclave.traceRatio=0.01", want: []string{
+			"backups    none: this server takes no backups by itself\ntraces     http://xxxxx@collector:4318/v1/traces is sent spans of 0.01 of all writes, with their paths"}},
 		"backups": {lines: "conclave.backupPlace=/backup\nconclave.backupEvery=5m\nconclave.backupKeepFor=30d", want: []string{
 			"backups    to /backup every 5m by this server, whatever its role; what the last 720h do not need is removed; in clear text"}},
 		"super users whom nobody can be": {lines: "X509AuthenticationProvider.superUser=CN=x\nsuperUser=bob"},

@@ -12,12 +12,14 @@ import (
 	"os/signal"
 	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/autobackup"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/traces"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
 	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/internal/server"
@@ -121,7 +123,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	ports.secure(&cfg, config)
 	commands := admin.Commands{Version: version, Built: built()}
 	cfg.Commands = commands
-	backups := openBackups(&config.Backup, &cfg)
+	h := helpers{backups: openBackups(&config.Backup, &cfg), spans: openTraces(config.TraceEndpoint, &cfg)}
 	// From before the port opens: a client may be there, and the operator too, as soon as
 	// it does.
 	ctx, stop := untilInterrupted(c.Context())
@@ -134,7 +136,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	logger.Info("listening", "address", addresses(config), "dir", cfg.DataDir)
 	operators.serve(s, commands, logger)
 	defer ports.watch(ctx)()
-	return serveUntil(ctx, s, logger, backups)
+	return serveUntil(ctx, s, logger, h)
 }
 
 // descriptorsKept are the file descriptors that are not for clients: files of the log and of
@@ -179,16 +181,34 @@ func startHint(err error) string {
 	return "`conclave check DIR` looks at a data directory without changing it; docs/operations.md says what to do about what it finds"
 }
 
+// helpers work beside a server; nil where the configuration asks for none.
+type helpers struct {
+	backups *autobackup.Runner
+	spans   *traces.Exporter
+}
+
+// openTraces returns what sends the spans of a server, nil if nothing is traced.
+func openTraces(endpoint string, cfg *server.Config) *traces.Exporter {
+	if endpoint == "" {
+		return nil
+	}
+	spans := traces.New(endpoint, version, strconv.FormatUint(uint64(cfg.ID), 10), cfg.Clock, cfg.Logger)
+	cfg.Trace.Sink, cfg.Trace.Report = spans.Add, spans.Report
+	return spans
+}
+
 // serveUntil runs a server until ctx ends, by a signal that asks for its orderly end.
-// backups are those that it takes by itself, nil for none.
-func serveUntil(ctx context.Context, s *server.Server, logger *slog.Logger, backups *autobackup.Runner) error {
+func serveUntil(ctx context.Context, s *server.Server, logger *slog.Logger, h helpers) error {
 	ctx, stop := context.WithCancel(ctx)
-	var helpers sync.WaitGroup
-	defer helpers.Wait()
+	var running sync.WaitGroup
+	defer running.Wait()
 	defer stop()
-	helpers.Go(func() { server.TightenHeap(ctx) })
-	if backups != nil {
-		helpers.Go(func() { backups.Run(ctx, s) })
+	running.Go(func() { server.TightenHeap(ctx) })
+	if h.backups != nil {
+		running.Go(func() { h.backups.Run(ctx, s) })
+	}
+	if h.spans != nil {
+		running.Go(func() { h.spans.Run(ctx) })
 	}
 	if err := s.Run(ctx); err != nil {
 		return cli.Failed(fmt.Errorf("the server has stopped: %w", err),

@@ -49,6 +49,8 @@ var (
 	ownBackBytes = declare("backup_bytes_total", "bytes that they have written, as stored")
 	ownBackEvery = declare("backup_interval_seconds", "how often one is to be taken")
 	ownBackAge   = declare("backup_age_seconds", "since the last one was taken, or since this server is to take them; only while it is")
+	ownTraces    = declare("trace_spans_total", "spans of traces that were sent (conclave.traceEndpoint)")
+	ownUntraced  = declare("trace_spans_lost_total", "spans that were not: the receiver does not take them, or not fast enough")
 	ownInSync    = declare("server_learner_in_sync", "1 if the learner has all that is committed, or nearly; on the leader", "server")
 	ownLag       = declare("server_learner_lag", "committed transactions that a follower has not acknowledged; on the leader", "server")
 	ownQuiet     = declare("server_learner_silent_seconds", "since something came from the learner; on the leader", "server")
@@ -92,6 +94,8 @@ func own(s *sample, out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(ownUnwatched.desc, prometheus.CounterValue, float64(s.Refusals.Watches))
 	out <- prometheus.MustNewConstMetric(ownAudited.desc, prometheus.CounterValue, float64(s.Audit.Written))
 	out <- prometheus.MustNewConstMetric(ownUnaudited.desc, prometheus.CounterValue, float64(s.Audit.Lost))
+	out <- prometheus.MustNewConstMetric(ownTraces.desc, prometheus.CounterValue, float64(s.Traces.Sent))
+	out <- prometheus.MustNewConstMetric(ownUntraced.desc, prometheus.CounterValue, float64(s.Traces.Lost))
 	if b := &s.Backups; b.On {
 		for n, v := range map[*ownName]int64{ownBackups: b.Taken, ownBackFails: b.Failed, ownBackGaps: b.Gaps, ownBackBytes: b.Bytes} {
 			out <- prometheus.MustNewConstMetric(n.desc, prometheus.CounterValue, float64(v))

@@ -388,6 +388,7 @@ func (r *reader) tuningKeys() map[string]setting {
 		"nio.numWorkerThreads", "nio.directBufferBytes", "nio.shutdownTimeout", "request_throttler.shutdownTimeout")
 	maps.Copy(rows, r.metricsKeys())
 	maps.Copy(rows, r.auditKeys())
+	maps.Copy(rows, r.traceKeys())
 	return rows
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/secure"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/traces"
 )
 
 // metricsKeys are those of the provider for Prometheus, and of its ports.
@@ -206,4 +207,20 @@ func (r *reader) auditKeys() map[string]setting {
 		"conclave.auditFileBytesMax": used(number(&a.BytesMax, 1<<10, 1<<40), "10485760 bytes", "a file of the audit log has no more; then the next one is begun"),
 		"conclave.auditFilesKept":    used(number(&a.FilesKept, 1, 1000), "10", "how many of the older ones stay"),
 	}
+}
+
+// traceKeys are those of traces.
+func (r *reader) traceKeys() map[string]setting {
+	t := &r.out.Server.Trace
+	t.Ratio = 0.001
+	return map[string]setting{
+		"conclave.traceEndpoint": used(r.traceEndpoint, "none", "the URL of a receiver of OpenTelemetry, by OTLP over HTTP, such as `http://localhost:4318`: "+
+			"it is sent spans of some writes on their way through the ensemble, with their paths. See [Traces](operations.md#traces). Not in Apache ZooKeeper"),
+		"conclave.traceRatio": used(fraction(&t.Ratio), "0.001", "how many of all writes are traced, 0 to 1: the same for all servers, which find by themselves which those are"),
+	}
+}
+
+func (r *reader) traceEndpoint(v string) (err error) {
+	r.out.TraceEndpoint, err = traces.Endpoint(v)
+	return err
 }

@@ -106,3 +106,18 @@ func TestOperatorPortsAreNotLessProtectedThanAskedFor(t *testing.T) {
 		}
 	}
 }
+
+func TestTracesGoToAURL(t *testing.T) {
+	c, err := read(t, "conclave.traceEndpoint=http://a:4318\nconclave.traceRatio=0.5")
+	if err != nil || len(c.Remarks) > 0 || c.TraceEndpoint != "http://a:4318/v1/traces" || c.Server.Trace.Ratio != 0.5 {
+		t.Errorf("%+v, %v", c.Server.Trace, err)
+	}
+	if c, err = read(t, "conclave.traceRatio=0.5"); err != nil || len(c.Remarks) != 1 || !strings.Contains(c.Remarks[0], "conclave.traceEndpoint is not set") {
+		t.Error(c.Remarks, err)
+	}
+	for _, lines := range []string{"conclave.traceEndpoint=a:4318", "conclave.traceEndpoint=http://a\nconclave.traceRatio=2"} {
+		if _, err := read(t, lines); err == nil {
+			t.Error(lines, "is taken")
+		}
+	}
+}

@@ -31,6 +31,8 @@ type Config struct {
 	Admin     Admin
 	Backup    autobackup.Settings
 
+	TraceEndpoint string // where spans go; "" for nowhere
+
 	// Remarks are for the operator: keys that are not known, values that ask
 	// for what is not served. Each is one line without its end.
 	Remarks []string
@@ -382,6 +384,7 @@ func (r *reader) idleThrottles() {
 		{"conclave.audit", "audit.enable", c.Audit.Enabled},
 		{"ensembleAuthName", "authProvider.ensemble=" + ensembleProvider, c.Auth.Ensemble},
 		{"localSessionsUpgradingEnabled", "localSessionsEnabled", c.LocalSessions || c.Ensemble == nil},
+		{"conclave.trace", "conclave.traceEndpoint", r.out.TraceEndpoint != ""},
 		{"conclave.backup", backupPlace, r.out.Backup.Place != ""},
 	} {
 		for _, name := range slices.Sorted(maps.Keys(r.seen)) {
