@@ -7,6 +7,7 @@
 //
 //	event.go   an event, and its line
 //	escape.go  what keeps a client from forging a field or a line
+//	batch.go   how lines come into the queue, many at a time
 //	log.go     the queue and its writer
 //	file.go    the file, and those before it
 //

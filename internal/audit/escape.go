@@ -7,12 +7,25 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
+// asItIs are the bytes that are written as they are, whatever stands beside them, unless they
+// are the separator.
+var asItIs = func() (table [256]bool) {
+	for b := byte(' '); b < 0x7f; b++ {
+		table[b] = b != '\\'
+	}
+	return table
+}()
+
 // escape appends a value that somebody else has chosen (audit-A1): a tab, an end of line, a
 // backslash, the separator if it is not 0, and whatever cannot be seen or turns the text
 // around, are written as \t, \n, \r, \\, \, and \xNN or \uNNNN or \UNNNNNNNN.
 func escape(b []byte, value string, separator byte) []byte {
 	plain := 0 // from here on nothing has been appended yet
 	for i := 0; i < len(value); {
+		if asItIs[value[i]] && (value[i] != separator || separator == 0) {
+			i++
+			continue
+		}
 		r, size := rune(value[i]), 1
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRuneInString(value[i:])

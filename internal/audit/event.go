@@ -68,18 +68,19 @@ const (
 // appendStamp appends the moment that begins a line.
 func appendStamp(b []byte, at time.Time) []byte { return at.AppendFormat(b, stampLayout) }
 
-// appendLine appends what follows the moment: who is the fields of who did it.
-func appendLine(b []byte, e *Event, who []byte) []byte {
+// appendLine appends what follows the moment. client is the fields of the session and of who did
+// it; nil: the session is that of the event, and who the rest.
+func appendLine(b []byte, e *Event, client, who []byte) []byte {
 	if e.Result == Failure {
 		b = append(b, prefixFailed...)
 	} else {
 		b = append(b, prefixDone...)
 	}
-	if e.Session != 0 {
-		b = append(b, "session=0x"...)
-		b = append(strconv.AppendUint(b, uint64(e.Session), 16), '\t')
+	if client == nil {
+		b = append(appendSession(b, e.Session), who...)
+	} else {
+		b = append(b, client...)
 	}
-	b = append(b, who...)
 	b = append(b, "operation="...)
 	b = append(b, e.Operation...)
 	if e.Path != "" {
@@ -95,6 +96,14 @@ func appendLine(b []byte, e *Event, who []byte) []byte {
 	b = append(b, "\tresult="...)
 	b = append(b, e.Result...)
 	return append(b, '\n')
+}
+
+// appendSession appends the field of a session, 0 has none.
+func appendSession(b []byte, id zk.SessionID) []byte {
+	if id == 0 {
+		return b
+	}
+	return append(strconv.AppendUint(append(b, "session=0x"...), uint64(id), 16), '\t')
 }
 
 // appendWho appends the fields of who did something; the server itself is user.

@@ -16,7 +16,7 @@ func line(e *Event) string {
 }
 
 func lineOf(e *Event, user string) []byte {
-	return appendLine(appendStamp(nil, moment), e, appendWho(nil, e.Client, user))
+	return appendLine(appendStamp(nil, moment), e, nil, appendWho(nil, e.Client, user))
 }
 
 func ip(address string) zk.Identity { return zk.Identity{Scheme: "ip", ID: address} }
@@ -93,7 +93,7 @@ func TestUsersAreThoseOfTheProviders(t *testing.T) {
 		{[]zk.Identity{{Scheme: "super"}}, ""},
 	} {
 		want := prefixDone + c.want + "operation=delete\tresult=success\n"
-		got := string(appendLine(nil, &Event{Operation: Delete, Mode: NoMode, Result: Success}, appendWho(nil, c.client, "root")))
+		got := string(appendLine(nil, &Event{Operation: Delete, Mode: NoMode, Result: Success}, nil, appendWho(nil, c.client, "root")))
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

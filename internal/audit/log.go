@@ -11,7 +11,6 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/vfs"
-	"github.com/conclave-project/conclave/zk"
 )
 
 // QueueBytesMax is how many bytes of lines may wait for the writer.
@@ -49,10 +48,8 @@ type Log struct {
 		pending []byte // lines that the writer has not taken
 		queued  int    // bytes of them, and of those that it has
 		closed  bool
-		stampMs int64 // of stamp
-		stamp   []byte
-		client  []zk.Identity // of named: a client's events often come one after the other
-		named   []byte
+		stamp   stamp
+		clients [clientsMax]client // by their sessions
 	}
 	system []byte // the fields of the server itself
 
@@ -95,7 +92,7 @@ func (l *Log) cannot(err error) error {
 
 // Begin writes the first line, and waits for that. Then the log takes others. Call it once.
 func (l *Log) Begin(e *Event) error {
-	line := appendLine(appendStamp(nil, l.opts.Wall()), e, l.system)
+	line := appendLine(appendStamp(nil, l.opts.Wall()), e, nil, l.system)
 	if _, _, err := l.file.write(line); err != nil {
 		return l.cannot(err)
 	}
@@ -103,46 +100,6 @@ func (l *Log) Begin(e *Event) error {
 	l.ended = make(chan struct{})
 	go l.run()
 	return nil
-}
-
-// Add puts the line of an event into the queue (audit-A2).
-func (l *Log) Add(e *Event) {
-	at := l.opts.Wall()
-	l.mu.Lock()
-	q := &l.mu
-	if ms := at.UnixMilli(); ms != q.stampMs || q.stamp == nil {
-		q.stampMs, q.stamp = ms, appendStamp(q.stamp[:0], at)
-	}
-	before := len(q.pending)
-	q.pending = appendLine(append(q.pending, q.stamp...), e, l.who(e.Client))
-	bytes := len(q.pending) - before
-	if q.closed || q.queued+bytes > l.opts.QueueBytesMax {
-		q.pending = q.pending[:before]
-		l.mu.Unlock()
-		l.lose()
-		return
-	}
-	q.queued += bytes
-	l.mu.Unlock()
-	select {
-	case l.ready <- struct{}{}:
-	default:
-	}
-}
-
-// who returns the fields of who did something. A list of identities is never changed: a
-// connection that proves another one gets a new list. Called with mu held.
-func (l *Log) who(client []zk.Identity) []byte {
-	q := &l.mu
-	switch {
-	case client == nil:
-		return l.system
-	case len(client) == 0:
-		return nil
-	case len(q.client) != len(client) || &q.client[0] != &client[0]:
-		q.client, q.named = client, appendWho(q.named[:0], client, l.opts.User)
-	}
-	return q.named
 }
 
 // lose counts a line that is in no file.

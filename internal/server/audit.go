@@ -70,35 +70,50 @@ func (s *Server) auditStop() {
 // audited has a line for what clients of this server have changed, or tried to, and for
 // ephemerals that went with their sessions. The loop calls it.
 func (s *Server) audited(all []replica.Audited) {
+	if len(all) == 0 {
+		return
+	}
+	lines := s.audit.Batch()
+	defer lines.End()
 	for i := range all {
 		a := &all[i]
 		switch {
 		case a.Asked == nil:
 			for _, path := range a.Deleted {
-				s.audit.Add(&audit.Event{
+				lines.Add(&audit.Event{
 					Session: a.Session, Operation: audit.EphemeralDeletion, Path: path, Mode: audit.NoMode, Result: audit.Success,
 				})
 			}
 		case a.Asked.Request.Op == zk.OpMulti:
-			s.auditedMulti(a)
+			auditMulti(&lines, a)
 		default:
-			s.auditedOne(a)
+			auditOne(&lines, a)
 		}
 	}
 }
 
-// auditedOps are the requests that have a line.
-var auditedOps = map[zk.Op]audit.Operation{
-	zk.OpCreate: audit.Create, zk.OpCreate2: audit.Create, zk.OpCreateContainer: audit.Create, zk.OpCreateTTL: audit.Create,
-	zk.OpDelete: audit.Delete, zk.OpDeleteContainer: audit.Delete, zk.OpSetData: audit.SetData, zk.OpSetACL: audit.SetACL,
-	zk.OpReconfig: audit.Reconfig,
+// auditedAs returns the operation of a request that has a line, "" for others.
+func auditedAs(op zk.Op) audit.Operation {
+	switch op {
+	case zk.OpCreate, zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL:
+		return audit.Create
+	case zk.OpDelete, zk.OpDeleteContainer:
+		return audit.Delete
+	case zk.OpSetData:
+		return audit.SetData
+	case zk.OpSetACL:
+		return audit.SetACL
+	case zk.OpReconfig:
+		return audit.Reconfig
+	}
+	return ""
 }
 
-// auditedOne has a line for a request of one operation.
-func (s *Server) auditedOne(a *replica.Audited) {
+// auditOne has a line for a request of one operation.
+func auditOne(lines *audit.Batch, a *replica.Audited) {
 	req := a.Asked.Request
-	op, known := auditedOps[req.Op]
-	if !known {
+	op := auditedAs(req.Op)
+	if op == "" {
 		return
 	}
 	e := audit.Event{
@@ -120,12 +135,12 @@ func (s *Server) auditedOne(a *replica.Audited) {
 			e.Path = a.Path
 		}
 	}
-	s.audit.Add(&e)
+	lines.Add(&e)
 }
 
-// auditedMulti has a line for each change of a multi, and one for all of it if it has changed
+// auditMulti has a line for each change of a multi, and one for all of it if it has changed
 // nothing.
-func (s *Server) auditedMulti(a *replica.Audited) {
+func auditMulti(lines *audit.Batch, a *replica.Audited) {
 	e := audit.Event{Session: a.Session, Client: a.Asked.Identities, Mode: audit.NoMode}
 	failed := a.Code != zk.OK
 	for i := range a.Parts {
@@ -133,12 +148,12 @@ func (s *Server) auditedMulti(a *replica.Audited) {
 	}
 	if failed {
 		e.Operation, e.Result = audit.Multi, audit.Failure
-		s.audit.Add(&e)
+		lines.Add(&e)
 		return
 	}
 	for i := range a.Parts {
-		op, known := auditedOps[a.Parts[i].Op]
-		if !known || i >= len(a.Asked.Request.Ops) {
+		op := auditedAs(a.Parts[i].Op)
+		if op == "" || i >= len(a.Asked.Request.Ops) {
 			continue // a check
 		}
 		asked := &a.Asked.Request.Ops[i]
@@ -146,6 +161,6 @@ func (s *Server) auditedMulti(a *replica.Audited) {
 		if op == audit.Create {
 			e.Path, e.Mode = a.Parts[i].Path, asked.Mode
 		}
-		s.audit.Add(&e)
+		lines.Add(&e)
 	}
 }

@@ -1,0 +1,115 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Batch puts lines of one moment into the queue. The log takes no others until its End.
+type Batch struct {
+	log         *Log
+	lines, lost int
+}
+
+// Batch begins one.
+func (l *Log) Batch() Batch {
+	at := l.opts.Wall()
+	l.mu.Lock()
+	l.mu.stamp.set(at)
+	return Batch{log: l}
+}
+
+// Add puts the line of an event into the queue (audit-A2).
+func (b *Batch) Add(e *Event) {
+	l := b.log
+	q := &l.mu
+	before := len(q.pending)
+	q.pending = l.appendFields(append(q.pending, q.stamp.text...), e)
+	bytes := len(q.pending) - before
+	if q.closed || q.queued+bytes > l.opts.QueueBytesMax {
+		q.pending = q.pending[:before]
+		b.lost++
+		return
+	}
+	q.queued += bytes
+	b.lines++
+}
+
+// End lets the writer have the lines.
+func (b *Batch) End() {
+	b.log.mu.Unlock()
+	for range b.lost {
+		b.log.lose()
+	}
+	if b.lines == 0 {
+		return
+	}
+	select {
+	case b.log.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Add puts the line of one event into the queue.
+func (l *Log) Add(e *Event) {
+	b := l.Batch()
+	b.Add(e)
+	b.End()
+}
+
+// stamp is the moment that begins a line. Of those of one second only the last digits differ.
+type stamp struct {
+	ms   int64
+	text []byte
+}
+
+func (s *stamp) set(at time.Time) {
+	ms := at.UnixMilli()
+	switch {
+	case s.text != nil && ms == s.ms:
+		return
+	case s.text != nil && ms >= 0 && ms/1000 == s.ms/1000: // a zone changes with a second
+		digits, rest := s.text[len(s.text)-3:], ms%1000
+		digits[0], digits[1], digits[2] = byte('0'+rest/100), byte('0'+rest/10%10), byte('0'+rest%10)
+	default:
+		s.text = appendStamp(s.text[:0], at)
+	}
+	s.ms = ms
+}
+
+// A client is what the lines of one have in common. Its list of identities is never changed: a
+// connection that proves another one gets a new list.
+type client struct {
+	session    zk.SessionID
+	identities []zk.Identity
+	fields     []byte
+}
+
+const (
+	// clientsMax is how many clients the log knows at a time.
+	clientsMax = 64
+	// fieldsMax is how long fields are that are kept.
+	fieldsMax = 512
+)
+
+// appendFields appends what follows the moment. Called with mu held.
+func (l *Log) appendFields(b []byte, e *Event) []byte {
+	if len(e.Client) == 0 {
+		who := l.system
+		if e.Client != nil {
+			who = nil
+		}
+		return appendLine(b, e, nil, who)
+	}
+	c := &l.mu.clients[uint64(e.Session)%clientsMax]
+	if c.session != e.Session || len(c.identities) != len(e.Client) || &c.identities[0] != &e.Client[0] {
+		fields := appendWho(appendSession(c.fields[:0], e.Session), e.Client, l.opts.User)
+		if len(fields) > fieldsMax {
+			*c = client{}
+			return appendLine(b, e, fields, nil)
+		}
+		*c = client{e.Session, e.Client, fields}
+	}
+	return appendLine(b, e, c.fields, nil)
+}
