@@ -69,6 +69,10 @@ type liveZnode struct {
 	stat zk.Stat
 }
 
+func (n *liveZnode) isEphemeral() bool {
+	return zk.KindOfOwner(n.stat.EphemeralOwner, true) == zk.OwnerSession
+}
+
 // step is one change.
 type step struct {
 	Change string `json:"change"` // create, set, acl, delete
@@ -164,10 +168,10 @@ func (p *replanting) above(top string) error {
 func (p *replanting) makeAsItWas(at string) {
 	was, is := backup.Find(p.was, at), p.live[at]
 	switch {
-	case isEphemeral(was) || isSystemPath(at):
+	case isEphemeral(was) || isSystemPath(at) || p.isBelowEphemeral(at):
 	case is == nil:
 		p.create(at, was)
-	case is.stat.EphemeralOwner != 0:
+	case is.isEphemeral():
 		p.left = append(p.left, at)
 	default:
 		if !bytes.Equal(was.Data, is.data) {
@@ -177,6 +181,18 @@ func (p *replanting) makeAsItWas(at string) {
 			p.steps = append(p.steps, step{Change: "acl", Path: at, acl: was.ACL, aversion: is.stat.Aversion})
 		}
 	}
+}
+
+// isBelowEphemeral reports whether what is above a path cannot have children now: it is
+// left alone, and so is the path.
+func (p *replanting) isBelowEphemeral(at string) bool {
+	for at != "/" {
+		at = path.Dir(at)
+		if is := p.live[at]; is != nil && is.isEphemeral() {
+			return true
+		}
+	}
+	return false
 }
 
 func isEphemeral(n *backup.Znode) bool {
@@ -208,9 +224,9 @@ func (p *replanting) removeNew() {
 	held := map[string]bool{}
 	for _, at := range fresh {
 		n := p.live[at]
-		if n.stat.EphemeralOwner != 0 || held[at] {
+		if n.isEphemeral() || held[at] {
 			held[path.Dir(at)] = true
-			if n.stat.EphemeralOwner == 0 {
+			if !n.isEphemeral() {
 				p.left = append(p.left, at)
 			}
 			continue
