@@ -10,7 +10,6 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/ensemble"
-	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/peernet"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/sasl"
@@ -173,7 +172,7 @@ type AuditConfig struct {
 func Default() Config {
 	return Config{
 		ClientConfig: ClientConfig{
-			TickTime: 3 * time.Second, ConnsPerIPMax: 60, NetworkBits: lobby.NetworkBits, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
+			TickTime: 3 * time.Second, ConnsPerIPMax: 60, NetworkBits: 128, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
 			OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000, EphemeralBytesMax: 8 << 20, WatchBytesMax: 2 << 30,
 			ReapInterval: time.Minute, ReapPerMinute: 10000, Throttle: defaultThrottles(),
 		},

@@ -37,7 +37,7 @@ func (c *conns) get(id session.ConnID) *conn {
 
 // add takes a connection in unless one of the limits (0 is none) is reached.
 func (c *conns) add(n *conn, perIPMax, max int) bool {
-	host := n.host()
+	host := n.address()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if max > 0 && len(c.mu.byID) >= max || perIPMax > 0 && c.mu.perIP[host] >= perIPMax {
@@ -52,7 +52,7 @@ func (c *conns) add(n *conn, perIPMax, max int) bool {
 }
 
 func (c *conns) remove(n *conn) {
-	host := n.host()
+	host := n.address()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.mu.byID[n.id]; !ok {

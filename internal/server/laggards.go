@@ -66,8 +66,11 @@ func (l *laggards) worst(nowMs int64) (worst *conn) {
 	return worst
 }
 
-// host is what the client's address is counted for.
-func (c *conn) host() netip.Addr { return lobby.HostOf(c.remote.Addr(), c.server.cfg.NetworkBits) }
+// host is what the client's address is counted for where limits are ours.
+func (c *conn) host() netip.Addr { return lobby.HostOf(c.remote.Addr(), lobby.NetworkBits) }
+
+// address is what it is counted for where operators set limits by address.
+func (c *conn) address() netip.Addr { return lobby.HostOf(c.remote.Addr(), c.server.cfg.NetworkBits) }
 
 // hostOf is the host of a connection, the zero address if it has gone.
 func (s *Server) hostOf(id session.ConnID) netip.Addr {

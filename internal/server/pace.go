@@ -167,7 +167,7 @@ func (c *conn) holdToPace(identities []zk.Identity) {
 	for _, who := range identities {
 		limit := limits.Identity
 		if who.Scheme == "ip" {
-			limit, who.ID = limits.Address, c.host().String()
+			limit, who.ID = limits.Address, c.address().String()
 		}
 		if limit.on() {
 			own.shared = append(own.shared, who)

@@ -23,7 +23,7 @@ metrics    none: no port for Prometheus is open
 disk       replies wait until a write is on disk
 audit      nobody writes down who changes what (audit.enable=false)
 backups    none: this server takes no backups by itself
-limits     60 connections from one address (of IPv6 from one /64); 1000 requests on their way, of 1048575 bytes at most; quotas are logged, not enforced
+limits     60 connections from one address (of IPv6 from one /128); 1000 requests on their way, of 1048575 bytes at most; quotas are logged, not enforced
 `
 
 // TestCheckSaysWhoMayDoWhat: each setting changes the lines that it is about, and no other.
@@ -87,7 +87,7 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 				"1000 requests on their way, of 1048575 bytes at most; 7 of them with the loop; those of more than 99 bytes take 104857600 together; quotas are enforced"}},
 		"limits of identities": {lines: "conclave.identityConnectionsMax=4\nconclave.sessionWatchesMax=5\nconclave.identityWatchesMax=6\nconclave.watchesMax=7\n" +
 			"conclave.sessionRequestsPerSecond=8\nconclave.addressBytesPerSecond=9\nconclave.identityRequestsPerSecond=10", want: []string{
-			"limits     60 connections from one address (of IPv6 from one /64); 1000 requests on their way, of 1048575 bytes at most; " +
+			"limits     60 connections from one address (of IPv6 from one /128); 1000 requests on their way, of 1048575 bytes at most; " +
 				"8 requests of one connection in a second; 9 bytes of requests of one address in a second; 10 requests of one identity in a second; " +
 				"4 connections of one identity; 5 watches of one session; 6 watches of one identity; 7 watches of all clients; quotas are logged, not enforced"}},
 		"ensemble": {lines: ensemble, want: []string{

@@ -18,7 +18,9 @@ func TestEphemeralKeepsNoOtherZnodeFromBeingRestored(t *testing.T) {
 		h := zk.TxnHeader{Zxid: zk.Zxid(i + 1), Op: zk.OpCreate}
 		was.Apply(&h, &zk.Txn{Op: zk.OpCreate, Path: at, Data: []byte("was"), ACL: zk.OpenACL(), ParentCversion: -1}, &out)
 	}
-	live := func(owner int64) *liveZnode { return &liveZnode{acl: zk.OpenACL(), stat: zk.Stat{EphemeralOwner: owner}} }
+	live := func(owner int64) *liveZnode {
+		return &liveZnode{acl: zk.OpenACL(), stat: zk.Stat{EphemeralOwner: owner}}
+	}
 	p := &replanting{was: was, live: map[string]*liveZnode{
 		"/app": live(0), "/app/x": live(0x100000000000001), "/app/jobs": live(zk.ContainerOwner), "/app/new": live(zk.TTLOwner(1000)),
 		"/app/kept": live(0), "/app/kept/e": live(0x100000000000001),

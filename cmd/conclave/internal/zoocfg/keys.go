@@ -182,8 +182,8 @@ func (r *reader) clientKeys() map[string]setting {
 func (r *reader) limitKeys() map[string]setting {
 	c := &r.out.Server.ClientConfig
 	rows := map[string]setting{
-		"maxClientCnxns": used(number(&c.ConnsPerIPMax, math.MinInt32, math.MaxInt32), "60", "connections from one address, of IPv6 from one network; 0 is no limit"),
-		"conclave.ipv6PrefixLength": used(number(&c.NetworkBits, 1, 128), "64", "addresses of IPv6 that have so many bits in common count as one for `maxClientCnxns`, "+
+		"maxClientCnxns": used(number(&c.ConnsPerIPMax, math.MinInt32, math.MaxInt32), "60", "connections from one address; 0 is no limit"),
+		"conclave.ipv6PrefixLength": used(number(&c.NetworkBits, 1, 128), "128", "addresses of IPv6 that have so many bits in common count as one for `maxClientCnxns`, "+
 			"`conclave.address…PerSecond` and where the client with most is disconnected, since one host may use each of them; 128 counts every address by itself, as Apache "+
 			"ZooKeeper does. Addresses of IPv4 count as they are, also where IPv6 carries them"),
 		"maxCnxns":                   used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32), "0", "connections in all; 0 is as many as the file descriptors leave: 512 of them, but no more than half, are kept for files and servers"),
