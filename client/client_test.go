@@ -239,6 +239,7 @@ func TestClosingAtAnyInstantEndsEverything(t *testing.T) {
 			}
 			c.Close()
 			group.Wait()
+			time.Sleep(time.Second) // a server that takes its time ends, too
 		})
 	}
 }
