@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,8 @@ const docs = "../../docs/monitoring/"
 func TestPrometheusGetsWhatTheAlertsAndDashboardsAskFor(t *testing.T) {
 	run(t, ".", nil, "promtool", "check", "rules", docs+"conclave.rules.yml")
 	run(t, docs, nil, "promtool", "test", "rules", "conclave.rules.test.yml")
-	e, err := servers.NewEnsemble(t.Context(), servers.EnsembleOptions{Kinds: []servers.Kind{servers.Conclave(), servers.Conclave(), servers.Conclave()}, Config: config})
+	e, err := servers.NewEnsemble(t.Context(), servers.EnsembleOptions{Kinds: []servers.Kind{servers.Conclave(), servers.Conclave(), servers.Conclave()},
+		Config: append(slices.Clip(config), "conclave.backupPlace="+t.TempDir(), "conclave.backupFreeBytesMin=0")})
 	must(t, err)
 	t.Cleanup(func() { e.Close() })
 	must(t, e.Start(t.Context()))
