@@ -161,7 +161,7 @@ func TestUnfinishedHandshakesCostLittle(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			each := (int64(after.HeapInuse+after.StackInuse) - int64(before.HeapInuse+before.StackInuse)) / many
 			t.Logf("%d bytes each, both ends of it; %d were closed", each, ports.closed.Load())
-			if each > 48<<10 {
+			if each > raceFactor*48<<10 {
 				t.Error("more than 48 KiB")
 			}
 			session(t, addr, client(ca, ca.Issue("honest"))) // another client is served

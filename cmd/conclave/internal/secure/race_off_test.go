@@ -1,0 +1,6 @@
+//go:build !race
+
+package secure
+
+// raceFactor is how many times the memory the race detector takes.
+const raceFactor = 1
