@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -38,7 +39,7 @@ func TestStampIsThatOfItsMoment(t *testing.T) {
 // place, of one that has proved more, of one with long names.
 func TestLinesOfManyClientsNameTheirOwn(t *testing.T) {
 	disk := vfs.NewMem()
-	o, _ := options(disk, &told{})
+	o, _ := options(disk, &awaittest.Log{})
 	l := begun(t, o)
 	var want []string
 	long := strings.Repeat("x", 2*fieldsMax)
@@ -65,7 +66,7 @@ func TestLinesOfManyClientsNameTheirOwn(t *testing.T) {
 // A batch is lines of one moment, in their order; what has no space is lost, and the rest is not.
 func TestBatchLosesWhatHasNoSpaceAlone(t *testing.T) {
 	disk := vfs.NewMem()
-	o, _ := options(disk, &told{})
+	o, _ := options(disk, &awaittest.Log{})
 	o.QueueBytesMax = 3 * len(lineOf(deleted(0), ""))
 	l := begun(t, o)
 	b := l.Batch()

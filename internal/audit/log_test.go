@@ -1,12 +1,10 @@
 package audit
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,26 +15,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// told is what a log tells the operator.
-type told struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (w *told) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-func (w *told) count(text string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.Count(w.text.String(), text)
-}
-
 // options are those of a log on a disk, whose clock is moved by the test.
-func options(disk vfs.FS, w *told) (Options, *clock.Manual) {
+func options(disk vfs.FS, w *awaittest.Log) (Options, *clock.Manual) {
 	manual := clock.NewManual(clock.FromMillis(1000))
 	return Options{
 		FS: disk, File: "audit.log", BytesMax: 1 << 20, Kept: 3, User: "root", Clock: manual,
@@ -109,7 +89,7 @@ func (f *scarceFile) Write(p []byte) (int, error) {
 
 func TestEveryLineIsWrittenInItsOrder(t *testing.T) {
 	disk := vfs.NewMem()
-	o, _ := options(disk, &told{})
+	o, _ := options(disk, &awaittest.Log{})
 	l := begun(t, o)
 	for n := range 1000 {
 		l.Add(deleted(n))
@@ -143,7 +123,7 @@ func TestLogGoesOnWhereItWas(t *testing.T) {
 	if _, err := f.Write([]byte("an old line\nhalf of")); err != nil {
 		t.Fatal(err)
 	}
-	o, _ := options(disk, &told{})
+	o, _ := options(disk, &awaittest.Log{})
 	begun(t, o).Close()
 	if lines := read(t, disk, "audit.log"); len(lines) != 3 || lines[1] != "half of\n" || !strings.Contains(lines[2], "serverStart") {
 		t.Errorf("%q", lines)
@@ -152,7 +132,7 @@ func TestLogGoesOnWhereItWas(t *testing.T) {
 
 func TestFullFileMakesWayAndTheOldestGoes(t *testing.T) {
 	disk := vfs.NewMem()
-	o, _ := options(disk, &told{})
+	o, _ := options(disk, &awaittest.Log{})
 	line := int64(len(lineOf(deleted(0), "root")))
 	o.BytesMax, o.Kept = 10*line, 2
 	l := begun(t, o)
@@ -184,7 +164,7 @@ func TestFullFileMakesWayAndTheOldestGoes(t *testing.T) {
 // A line that is longer than a file has one of its own.
 func TestLongLineIsWrittenWhole(t *testing.T) {
 	disk := vfs.NewMem()
-	o, _ := options(disk, &told{})
+	o, _ := options(disk, &awaittest.Log{})
 	o.BytesMax = 200
 	l := begun(t, o)
 	long := deleted(1)
@@ -212,7 +192,7 @@ func TestRotationThatFailsIsDoneAgain(t *testing.T) {
 			}
 			return nil
 		}}
-		o, manual := options(faulty, &told{})
+		o, manual := options(faulty, &awaittest.Log{})
 		o.BytesMax, o.Kept = 400, 20
 		l, err := Open(o)
 		if err == nil {
@@ -258,14 +238,14 @@ func TestRotationThatFailsIsDoneAgain(t *testing.T) {
 // While the disk is full lines wait, as long as there is space for them in the queue; those
 // beyond are lost and counted. The operator is told once a minute (audit-A2).
 func TestFullDiskLosesWhatTheQueueCannotHold(t *testing.T) {
-	disk, w := newScarce(), &told{}
+	disk, w := newScarce(), &awaittest.Log{}
 	o, manual := options(disk, w)
 	line := len(lineOf(deleted(0), "root"))
 	o.QueueBytesMax = 10 * line
 	l := begun(t, o)
 	disk.left.Store(int64(line) / 2) // half a line has space
 	l.Add(deleted(0))
-	awaittest.Until(t, "an attempt", func() bool { return w.count("cannot be written: lines wait") == 1 })
+	awaittest.Until(t, "an attempt", func() bool { return w.Count("cannot be written: lines wait") == 1 })
 	for n := 1; n < 100; n++ {
 		l.Add(deleted(n)) // half of the first is written: nine more and a half have space
 	}
@@ -275,17 +255,17 @@ func TestFullDiskLosesWhatTheQueueCannotHold(t *testing.T) {
 	for range 30 { // half a minute of attempts
 		manual.Advance(retryTime)
 	}
-	if n := w.count("lines of the audit log are lost"); n != 1 {
+	if n := w.Count("lines of the audit log are lost"); n != 1 {
 		t.Errorf("told %d times of what is lost", n)
 	}
 	manual.Advance(time.Minute)
 	l.Add(deleted(100))
-	if n := w.count("lines of the audit log are lost"); n != 2 {
+	if n := w.Count("lines of the audit log are lost"); n != 2 {
 		t.Errorf("told %d times of what is lost", n)
 	}
 	disk.left.Store(plenty)
 	awaittest.Until(t, "all that waited written", func() bool { manual.Advance(retryTime); return l.Report().Written == 11 })
-	awaittest.Until(t, "the news of that", func() bool { return w.count("is written again") == 1 })
+	awaittest.Until(t, "the news of that", func() bool { return w.Count("is written again") == 1 })
 	l.Add(deleted(200))
 	l.Close()
 	lines := read(t, disk, "audit.log")
@@ -308,7 +288,7 @@ func TestAddWaitsForNoDisk(t *testing.T) {
 		}
 		return nil
 	}}
-	o, _ := options(disk, &told{})
+	o, _ := options(disk, &awaittest.Log{})
 	line := len(lineOf(deleted(0), "root"))
 	o.QueueBytesMax = 100*line + 1
 	l := begun(t, o)
@@ -335,12 +315,12 @@ func TestAddWaitsForNoDisk(t *testing.T) {
 
 // What waits for a disk that is full to the end is lost, and counted.
 func TestLinesThatWaitAtTheEndAreCounted(t *testing.T) {
-	disk, w := vfs.NewMem(), &told{}
+	disk, w := vfs.NewMem(), &awaittest.Log{}
 	o, _ := options(disk, w)
 	l := begun(t, o)
 	disk.SetCapacity(0)
 	l.Add(deleted(0))
-	awaittest.Until(t, "an attempt", func() bool { return w.count("cannot be written") == 1 })
+	awaittest.Until(t, "an attempt", func() bool { return w.Count("cannot be written") == 1 })
 	l.Add(deleted(1))
 	l.Close()
 	if r := l.Report(); r != (Report{Written: 1, Lost: 2}) {
@@ -351,12 +331,12 @@ func TestLinesThatWaitAtTheEndAreCounted(t *testing.T) {
 // A file that somebody has moved away, or cut, is made again. The rest of a line whose
 // beginning is in the other file is lost: it could be taken for a line of its own.
 func TestFileThatWasMovedAwayIsMadeAgain(t *testing.T) {
-	disk, w := newScarce(), &told{}
+	disk, w := newScarce(), &awaittest.Log{}
 	o, manual := options(disk, w)
 	l := begun(t, o)
 	disk.left.Store(20)
 	l.Add(deleted(0))
-	awaittest.Until(t, "an attempt", func() bool { return w.count("cannot be written") == 1 })
+	awaittest.Until(t, "an attempt", func() bool { return w.Count("cannot be written") == 1 })
 	if err := disk.Rename("audit.log", "moved"); err != nil {
 		t.Fatal(err)
 	}
@@ -374,7 +354,7 @@ func TestFileThatWasMovedAwayIsMadeAgain(t *testing.T) {
 
 func TestLogThatCannotBeWrittenIsRefused(t *testing.T) {
 	disk := vfs.NewMem()
-	o, _ := options(disk, &told{})
+	o, _ := options(disk, &awaittest.Log{})
 	o.File = "missing/audit.log"
 	if _, err := Open(o); err == nil || !strings.HasPrefix(err.Error(), "the audit log missing/audit.log cannot be written: ") {
 		t.Error(err)
@@ -392,7 +372,7 @@ func TestLogThatCannotBeWrittenIsRefused(t *testing.T) {
 }
 
 func TestQuietLogAllocatesNothing(t *testing.T) {
-	o, _ := options(vfs.NewMem(), &told{})
+	o, _ := options(vfs.NewMem(), &awaittest.Log{})
 	o.QueueBytesMax = 1 // nothing has space
 	l := begun(t, o)
 	e := deleted(0)
@@ -404,7 +384,7 @@ func TestQuietLogAllocatesNothing(t *testing.T) {
 
 // BenchmarkAdd is what a line costs the loop.
 func BenchmarkAdd(b *testing.B) {
-	o, _ := options(vfs.NewMem(), &told{})
+	o, _ := options(vfs.NewMem(), &awaittest.Log{})
 	o.Wall, o.BytesMax, o.Kept = time.Now, 1<<20, 1
 	l, err := Open(o)
 	if err != nil {
@@ -446,7 +426,7 @@ func (f *countingFile) Write(p []byte) (int, error) {
 // The first line is written at once; those that come soon after it, together.
 func TestLinesGatherAfterAWrite(t *testing.T) {
 	disk := &counting{Mem: vfs.NewMem()}
-	o, manual := options(disk.Mem, &told{})
+	o, manual := options(disk.Mem, &awaittest.Log{})
 	o.FS = disk
 	l := begun(t, o)
 	l.Add(deleted(1))
@@ -466,7 +446,7 @@ func TestLinesGatherAfterAWrite(t *testing.T) {
 // The fields of a client are made again when another one comes, or it has proved more.
 func TestLineNamesItsClient(t *testing.T) {
 	disk := vfs.NewMem()
-	o, _ := options(disk, &told{})
+	o, _ := options(disk, &awaittest.Log{})
 	l := begun(t, o)
 	first, second := []zk.Identity{ip("10.0.0.1")}, []zk.Identity{ip("10.0.0.2")}
 	more := append(first[:1:1], zk.Identity{Scheme: "digest", ID: "bob:hash"})

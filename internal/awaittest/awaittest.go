@@ -1,4 +1,5 @@
-// Package awaittest is for tests: it waits until what others do is done.
+// Package awaittest is for tests: it waits until what others do is done, and keeps what
+// they log meanwhile.
 //
 // In go conditions that a test can look at and that nothing tells. What always holds:
 //
@@ -11,6 +12,8 @@ package awaittest
 
 import (
 	"context"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -39,3 +42,26 @@ func Within(t testing.TB) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
+
+// Log is what was logged, for a test that reads it while others write.
+type Log struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *Log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// String returns all of it.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Count returns how often a text stands in it.
+func (l *Log) Count(text string) int { return strings.Count(l.String(), text) }

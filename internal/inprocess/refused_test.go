@@ -5,11 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -20,7 +20,7 @@ func TestReasonOfARefusedReconfigIsLogged(t *testing.T) {
 	base := server.Default()
 	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
 	base.ReconfigEnabled, base.Auth.SkipACL, base.Reconfig.MultiAddress = true, true, true
-	var log sharedLog
+	var log awaittest.Log
 	e, err := Start(Options{Servers: 3, Base: base, Logger: func(int) *slog.Logger { return slog.New(slog.NewTextHandler(&log, nil)) }})
 	if err != nil {
 		t.Fatal(err)
@@ -40,25 +40,7 @@ func TestReasonOfARefusedReconfigIsLogged(t *testing.T) {
 		t.Errorf("the client got %v", err)
 	}
 	const want = "server.4=10.0.0.1:1:2|10.0.0.2:2:4:participant;0.0.0.0:5: a port for learners is one for votes as well"
-	if got := log.text(); !strings.Contains(got, "a reconfig was refused") || !strings.Contains(got, want) {
+	if got := log.String(); !strings.Contains(got, "a reconfig was refused") || !strings.Contains(got, want) {
 		t.Errorf("the log:\n%s", got)
 	}
-}
-
-// sharedLog is what several servers log.
-type sharedLog struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *sharedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *sharedLog) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

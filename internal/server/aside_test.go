@@ -13,7 +13,7 @@ import (
 
 // pipe is a log that nobody reads until it is opened.
 type pipe struct {
-	logged
+	awaittest.Log
 	reached chan struct{} // closed when somebody writes
 	once    sync.Once
 	open    chan struct{}
@@ -22,13 +22,13 @@ type pipe struct {
 func (p *pipe) Write(b []byte) (int, error) {
 	p.once.Do(func() { close(p.reached) })
 	<-p.open
-	return p.logged.Write(b)
+	return p.Log.Write(b)
 }
 
 // lines counts those that a server has logged.
-func (s *Server) lines(log *logged, text string) int {
+func (s *Server) lines(log *awaittest.Log, text string) int {
 	s.log.Wait()
-	return log.count(text)
+	return log.Count(text)
 }
 
 // TestLogThatTakesNothingHoldsNobodyUp: a quota that is exceeded is told of by the loop, and
@@ -72,7 +72,7 @@ func TestLogThatTakesNothingHoldsNobodyUp(t *testing.T) {
 		t.Error(code)
 	}
 	opened()
-	if n, m := s.lines(&log.logged, "quota exceeded"), s.lines(&log.logged, "see maxClientCnxns"); n != 1 || m != 1 {
+	if n, m := s.lines(&log.Log, "quota exceeded"), s.lines(&log.Log, "see maxClientCnxns"); n != 1 || m != 1 {
 		t.Errorf("%d lines of the quota, %d of the connection", n, m)
 	}
 }
@@ -90,7 +90,7 @@ func TestLinesThatHaveNoPlaceAreCounted(t *testing.T) {
 	}
 	close(log.open)
 	queue.Wait()
-	if n := log.count("msg=line server=7 g.k=v"); n != 1024 || log.count("linesMissing=10\n") != 1 || log.count("msg=first server=7\n") != 1 {
-		t.Errorf("%d lines: %s", n, strings.SplitN(log.text.String(), "\n", 3)[:2])
+	if n := log.Count("msg=line server=7 g.k=v"); n != 1024 || log.Count("linesMissing=10\n") != 1 || log.Count("msg=first server=7\n") != 1 {
+		t.Errorf("%d lines: %s", n, strings.SplitN(log.String(), "\n", 3)[:2])
 	}
 }

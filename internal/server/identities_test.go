@@ -140,7 +140,7 @@ func gone(t *testing.T, p *peer) {
 // A client that guesses the super user's password is told nothing; the log and a metric
 // tell of it.
 func TestWrongPasswordsOfTheSuperUserAreToldOf(t *testing.T) {
-	log := &logged{}
+	log := &awaittest.Log{}
 	s := start(t, vfs.NewMem(), func(c *Config) {
 		c.Auth.SuperDigest = auth.Digest("root:secret")
 		c.Logger = slog.New(slog.NewTextHandler(log, nil))

@@ -43,7 +43,7 @@ func TestConnectionsOfAnIdentityAreLimited(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := &logged{}
+			log := &awaittest.Log{}
 			s := saslServer(t, func(c *Config) {
 				c.Throttle.IdentityConnsMax = 2
 				c.Logger = slog.New(slog.NewTextHandler(log, nil))
@@ -181,7 +181,7 @@ func TestWatchesBeyondALimitAreThrottled(t *testing.T) {
 		"all":      func(c *ThrottleConfig) { c.Watches.All = 2 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			log := &logged{}
+			log := &awaittest.Log{}
 			s := start(t, vfs.NewMem(), func(c *Config) {
 				limit(&c.Throttle)
 				c.Logger = slog.New(slog.NewTextHandler(log, nil))

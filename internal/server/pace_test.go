@@ -20,11 +20,11 @@ type paceTest struct {
 	*testing.T
 	*Server
 	now *clock.Manual
-	log *logged
+	log *awaittest.Log
 }
 
 func startPaced(t *testing.T, limits RateLimits) *paceTest {
-	p := &paceTest{T: t, now: clock.NewManual(clock.Instant(time.Hour)), log: &logged{}}
+	p := &paceTest{T: t, now: clock.NewManual(clock.Instant(time.Hour)), log: &awaittest.Log{}}
 	p.Server = start(t, vfs.NewMem(), func(c *Config) {
 		c.Clock, c.Throttle.Rates, c.Logger = p.now, limits, slog.New(slog.NewTextHandler(p.log, nil))
 	})

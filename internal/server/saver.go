@@ -61,12 +61,10 @@ func (s *Server) runSaver() {
 			s.cfg.Logger.Error("the configuration was not saved: this server starts with the older one next time", "error", err)
 		}
 	}
-	for range s.saver.ready {
+	for open := true; open; {
+		_, open = <-s.saver.ready
 		inForce, next := s.saver.take()
 		save(inForce, false)
 		save(next, true)
 	}
-	inForce, next := s.saver.take()
-	save(inForce, false)
-	save(next, true)
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"log/slog"
 	"net"
 	"strings"
@@ -88,24 +87,6 @@ func TestChanceOfBeingRefusedGrowsWhileTokensLack(t *testing.T) {
 	}
 }
 
-// logged is a log that a test reads while it is written.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logged) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), text)
-}
-
 // hello is the first frame of a client.
 func hello() []byte {
 	return wire.AppendConnectRequest(nil, &wire.ConnectRequest{TimeoutMs: 5000, Password: make([]byte, 16)})
@@ -123,7 +104,7 @@ func hold(t *testing.T, s *Server) func() {
 }
 
 func TestClientsThatConnectTooFastAreDisconnectedAndToldOfOnce(t *testing.T) {
-	log := &logged{}
+	log := &awaittest.Log{}
 	s := start(t, vfs.NewMem(), func(c *Config) {
 		c.Throttle.Conns.Tokens, c.Throttle.Conns.FillTime = 2, time.Hour
 		c.Logger = slog.New(slog.NewTextHandler(log, nil))
@@ -149,7 +130,7 @@ func TestClientsThatConnectTooFastAreDisconnectedAndToldOfOnce(t *testing.T) {
 }
 
 func TestConnectionsBeyondTheLimitAreToldOfOnce(t *testing.T) {
-	log := &logged{}
+	log := &awaittest.Log{}
 	s := start(t, vfs.NewMem(), func(c *Config) {
 		c.ConnsPerIPMax = 1
 		c.Logger = slog.New(slog.NewTextHandler(log, nil))
@@ -244,7 +225,7 @@ func TestTurnBehindAReadHoldsNobodyUp(t *testing.T) {
 }
 
 func TestRequestThatWaitedTooLongIsThrottled(t *testing.T) {
-	log, now := &logged{}, clock.NewManual(0)
+	log, now := &awaittest.Log{}, clock.NewManual(0)
 	s := start(t, vfs.NewMem(), func(c *Config) {
 		c.Clock, c.Throttle.RequestsMax, c.Throttle.WaitMax = now, 1, time.Millisecond
 		c.Logger = slog.New(slog.NewTextHandler(log, nil))

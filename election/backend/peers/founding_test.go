@@ -41,6 +41,15 @@ func (l *late) down(id algo.ID) {
 	delete(l.listeners, id)
 }
 
+// found starts all three, and returns when they are a group.
+func (l *late) found(lease time.Duration) (a, b, c *peers.Backend) {
+	a, b, c = l.start("a", lease), l.start("b", lease), l.start("c", lease)
+	for _, one := range []*peers.Backend{a, b, c} {
+		await(l.t, one, "x", whole)
+	}
+	return a, b, c
+}
+
 func (l *late) start(id algo.ID, lease time.Duration) *peers.Backend {
 	o := peers.Options{ID: id, Members: l.members, Dir: filepath.Join(l.dir, string(id)), Lease: lease}
 	if listener := l.listeners[id]; listener != nil { // nil in an interface is no nil
@@ -111,10 +120,7 @@ func TestGroupIsFoundedWhenAllAreThere(t *testing.T) {
 func TestMemberThatLostItsDirectoryWaitsForAll(t *testing.T) {
 	const lease = 500 * time.Millisecond
 	g := newLate(t)
-	a, b, c := g.start("a", lease), g.start("b", lease), g.start("c", lease)
-	for _, one := range []*peers.Backend{a, b, c} {
-		await(t, one, "x", whole)
-	}
+	a, b, c := g.found(lease)
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -190,10 +196,7 @@ func TestMostDirectoriesMustNotBeLost(t *testing.T) {
 func TestTwoProcessesWithOneIDDoNotBothVote(t *testing.T) {
 	const lease = 500 * time.Millisecond
 	g := newLate(t)
-	a, b, c := g.start("a", lease), g.start("b", lease), g.start("c", lease)
-	for _, one := range []*peers.Backend{a, b, c} {
-		await(t, one, "x", whole)
-	}
+	a, b, _ := g.found(lease)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -236,10 +239,7 @@ func TestFounderThatWasSlowDoesNotWaitForTheMissing(t *testing.T) {
 func TestTwoThatLostTheirDirectoriesFoundNoGroup(t *testing.T) {
 	const lease = 300 * time.Millisecond
 	g := newLate(t)
-	a, b, c := g.start("a", lease), g.start("b", lease), g.start("c", lease)
-	for _, one := range []*peers.Backend{a, b, c} {
-		await(t, one, "x", whole)
-	}
+	a, b, c := g.found(lease)
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func refuse(path string) error {
 	if n := links(info); n > 1 {
 		return fmt.Errorf("%s has %d names: %w", at, n, errLinked)
 	}
-	if networkfs.IsMount(at) {
+	if isMount(at) {
 		return election.Permanent(fmt.Errorf("%s is mounted by itself, so that those who use it elsewhere write into another log (-wal); "+
 			"mount its directory", at))
 	}
@@ -38,6 +38,9 @@ func refuse(path string) error {
 }
 
 var errLinked = errors.New("those who use another one write into another log (-wal); remove the other hard links, and copy it with \"vacuum into\"")
+
+// isMount is networkfs.IsMount; a test mounts nothing, for only root may.
+var isMount = networkfs.IsMount
 
 // linksMax bounds the symbolic links that lead to a file that is not there yet.
 const linksMax = 40

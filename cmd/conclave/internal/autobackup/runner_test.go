@@ -1,7 +1,6 @@
 package autobackup
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,29 +22,11 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
 
-// told is what a runner tells the operator.
-type told struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (w *told) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.text.Write(p)
-}
-
-func (w *told) count(text string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.Count(w.text.String(), text)
-}
-
 // ensemble is servers in memory whose backups go to one place.
 type ensemble struct {
 	*inprocess.Ensemble
 	t       *testing.T
-	told    told
+	told    awaittest.Log
 	disk    *vfs.Mem // of the place
 	runners map[int]*Runner
 	stop    map[int]func()
@@ -223,13 +203,13 @@ func TestBackupThatFailsIsCountedToldOnceAndTriedAgain(t *testing.T) {
 	e.back(1, often(ByPlace), func(context.Context) (backup.Place, func(), error) { return place, func() {}, nil })
 	r := e.runners[1]
 	awaittest.Until(t, "failures", func() bool { return r.Report().Failed >= 5 })
-	if n := e.told.count("no such bucket"); n != 1 || r.Report().Taken != 0 || r.Report().Age == 0 {
+	if n := e.told.Count("no such bucket"); n != 1 || r.Report().Taken != 0 || r.Report().Age == 0 {
 		t.Errorf("told %d times: %+v", n, r.Report())
 	}
 	place.fails.Store(false)
 	e.write(e.dial(), "a", 10)
 	e.restores(e.Server(1))
-	if n := e.told.count("no such bucket"); n != 1 {
+	if n := e.told.Count("no such bucket"); n != 1 {
 		t.Errorf("told %d times", n)
 	}
 }
@@ -242,8 +222,8 @@ func TestPlaceThatDoesNotAnswerIsGivenUp(t *testing.T) {
 		return nil, nil, ctx.Err()
 	}, func(r *Runner) { r.stall = 10 * time.Millisecond })
 	awaittest.Until(t, "a failure", func() bool { return e.runners[1].Report().Failed >= 2 })
-	if e.told.count(errStalled.Error()) != 1 {
-		t.Error(e.told.text.String())
+	if e.told.Count(errStalled.Error()) != 1 {
+		t.Error(e.told.String())
 	}
 }
 
@@ -261,8 +241,8 @@ func TestBackupLeavesTheDiskSpace(t *testing.T) {
 	if left, err := os.ReadDir(s.Place); err != nil || len(left) > 0 {
 		t.Error(left, err)
 	}
-	if e.told.count("conclave.backupFreeBytesMin") == 0 {
-		t.Error(e.told.text.String())
+	if e.told.Count("conclave.backupFreeBytesMin") == 0 {
+		t.Error(e.told.String())
 	}
 	s.FreeBytesMin = 0
 	e.back(1, s, open)

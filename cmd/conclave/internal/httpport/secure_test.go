@@ -2,7 +2,6 @@ package httpport
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -62,26 +61,8 @@ func source(t *testing.T, clientAuth string, who *certtest.Identity, trusted *ce
 	return s, f
 }
 
-// log is what was logged.
-type log struct {
-	sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *log) Write(b []byte) (int, error) {
-	l.Lock()
-	defer l.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *log) String() string {
-	l.Lock()
-	defer l.Unlock()
-	return l.text.String()
-}
-
 // secured opens a port that speaks TLS; change, if it is not nil, does so before Serve.
-func secured(t *testing.T, with TLS, change func(*Port)) (*Port, *log) {
+func secured(t *testing.T, with TLS, change func(*Port)) (*Port, *awaittest.Log) {
 	t.Helper()
 	p, err := Listen("test", "127.0.0.1", 0)
 	if err != nil {
@@ -91,7 +72,7 @@ func secured(t *testing.T, with TLS, change func(*Port)) (*Port, *log) {
 	if change != nil {
 		change(p)
 	}
-	said := &log{}
+	said := &awaittest.Log{}
 	p.Serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") }),
 		time.Hour, slog.New(slog.NewTextHandler(said, nil)))
 	t.Cleanup(p.Close)
