@@ -19,7 +19,7 @@ type candidates struct {
 }
 
 func (c candidates) run(o election.Options) *election.Elector {
-	o.Lease = 500 * time.Millisecond
+	o.Lease = 5 * time.Second // none of them waits for its end
 	e := elector(c.t, c.store, o)
 	ctx, cancel := context.WithCancel(awaittest.Within(c.t))
 	ended := make(chan struct{})

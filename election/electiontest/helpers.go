@@ -1,6 +1,7 @@
 package electiontest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -90,7 +91,7 @@ func (c *tally) count(kind election.EventKind) int {
 // newElector returns a candidate that tries again soon.
 func (s Suite) newElector(t testing.TB, b election.Backend, name string, o election.Options) *election.Elector {
 	t.Helper()
-	o.Lease, o.Retry, o.RetryMax = s.Lease, 10*time.Millisecond, 100*time.Millisecond
+	o.Lease, o.Retry, o.RetryMax = cmp.Or(o.Lease, s.Lease), 10*time.Millisecond, 100*time.Millisecond
 	elector, err := election.New(b, name, o)
 	if err != nil {
 		t.Fatal(err)
