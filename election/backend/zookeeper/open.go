@@ -37,6 +37,10 @@
 //	              after a pause of this process. Servers grant no session
 //	              shorter than their minSessionTimeout, which then is how long a
 //	              handover takes.
+//	              Two ticks are the least that Apache's servers may be told there:
+//	              their leader does not take a forwarded transaction for a
+//	              heartbeat, so that in a shorter session it proves nothing
+//	              within the lease.
 //
 // Tokens start again if the servers' data is lost or taken back to an older
 // copy; no client can notice that.

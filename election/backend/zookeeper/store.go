@@ -28,11 +28,13 @@ type store struct {
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "zookeeper", LeaseMin: 100 * time.Millisecond, Guarantees: election.Guarantees{
 		Failover: "none: every grant is proved by a transaction that a quorum decides",
-		Clocks:   "rates of the leading server and the holder within Options.ClockDriftPercent (5 %)",
-		Token:    "czxid of the candidate's znode; goes back only if the servers' data is lost or taken back",
-		Renewal:  "one transaction of 60 bytes and one read, every quarter of the lease",
-		Waiting:  "a session and two watches; one wake-up a handover, however many wait",
-		Notice:   "watch",
+		Clocks: "rates of the leading server and the holder within Options.ClockDriftPercent (5 %); with Apache's servers also " +
+			"a session of two ticks or more, which is their limit unless minSessionTimeout was lowered: in a shorter one a " +
+			"follower tells its leader of heartbeats too late, and two can lead",
+		Token:   "czxid of the candidate's znode; goes back only if the servers' data is lost or taken back",
+		Renewal: "one transaction of 60 bytes and one read, every quarter of the lease",
+		Waiting: "a session and two watches; one wake-up a handover, however many wait",
+		Notice:  "watch",
 	}}
 }
 
