@@ -207,12 +207,22 @@ func (s *storm) rejoin(m *servers.Member) error {
 	return m.JoinConfig(members...)
 }
 
-// restore brings all servers back in, so that all are looked at in the end.
+// restore brings all servers back in, so that all are looked at in the end. Observers
+// that are to vote leave first where too few others follow.
 func (s *storm) restore() {
 	if s.roles == nil || s.t.Failed() {
 		return
 	}
-	s.change(s.roles.first)
+	steps, by := []plan{s.roles.first}, maps.Clone(s.roles.planned)
+	if !by.mayBecome(s.roles.first) {
+		for id, r := range by {
+			if r == observer {
+				by[id] = out
+			}
+		}
+		steps = []plan{by, s.roles.first}
+	}
+	s.change(steps...)
 	s.calm()
 	s.t.Logf("changes of the configuration: %v", s.roles)
 }
