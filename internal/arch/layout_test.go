@@ -104,6 +104,7 @@ var layout = map[string]place{
 	"internal/inprocess":                    {7, shell},
 	"internal/servertest":                   {7, shell},
 	"internal/sim":                          {6, storage},
+	"internal/lab":                          {6, shell},
 	"internal/backup":                       {6, shell},
 	"internal/admin":                        {7, shell},
 	"internal/loadgen":                      {5, shell},

@@ -1,0 +1,145 @@
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// world returns a world that was run to a time.
+func world(t testing.TB, spec string, toMs int64) *World {
+	t.Helper()
+	parsed, err := ParseSpec(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := New(parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Run(toMs * 1000)
+	return w
+}
+
+// leaders returns who considers itself leader.
+func (w *World) leaders() string {
+	var ids []string
+	for _, s := range w.Frame(0).Servers {
+		if s.Leads {
+			ids = append(ids, s.ID)
+		}
+	}
+	return strings.Join(ids, " ")
+}
+
+// text returns all that can be seen of a world.
+func text(t testing.TB, w *World) string {
+	t.Helper()
+	b, err := json.Marshal(w.Frame(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (w *World) story() string {
+	var b strings.Builder
+	for _, e := range w.notes {
+		fmt.Fprintf(&b, "%9.1f ms %-3s %s: %s\n", float64(e.AtUs)/1000, e.Server, e.Kind, e.Text)
+	}
+	return b.String()
+}
+
+func TestEachAlgorithmElectsAndElectsAgain(t *testing.T) {
+	for _, name := range Algorithms() {
+		for servers := ServersMin; servers <= ServersMax; servers += 2 {
+			t.Run(fmt.Sprint(name, servers), func(t *testing.T) {
+				w := world(t, fmt.Sprintf("alg=%s&servers=%d&seed=3", name, servers), 15_000)
+				first := w.leaders()
+				if first == "" || strings.Contains(first, " ") {
+					t.Fatalf("leaders after 15 s: %q\n%s", first, w.story())
+				}
+				if err := w.Do("kill", first); err != nil {
+					t.Fatal(err)
+				}
+				w.Run(45_000_000)
+				if second := w.leaders(); second == "" || second == first || strings.Contains(second, " ") {
+					t.Fatalf("leaders after %s has died: %q\n%s", first, second, w.story())
+				}
+			})
+		}
+	}
+}
+
+// TestPromisedRulesHoldUnderFaults: random actions break no rule that is promised, and
+// afterwards somebody leads again.
+func TestPromisedRulesHoldUnderFaults(t *testing.T) {
+	for _, name := range Algorithms() {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(60) {
+				w := world(t, fmt.Sprintf("alg=%s&servers=%d&seed=%d", name, 3+seed%4, seed), 2000)
+				harass(w, seed)
+				for _, r := range w.rules {
+					if r.Promised && r.Broken != "" {
+						t.Fatalf("seed %d: %s: %s\n%s\n%s", seed, r.ID, r.Broken, w.Spec(), w.story())
+					}
+				}
+				if leaders := w.leaders(); leaders == "" || strings.Contains(leaders, " ") {
+					t.Fatalf("seed %d: leaders in the end: %q\n%s\n%s", seed, leaders, w.Spec(), w.story())
+				}
+			}
+		})
+	}
+}
+
+// harass does what users do, at random, and then sets all right.
+func harass(w *World, seed uint64) {
+	r := random{seed + 77}
+	anybody := func() string { return w.servers[r.between(0, int64(len(w.servers))-1)].id }
+	for range 40 {
+		w.Run(w.NowUs() + r.between(1, 1_500_000))
+		a, b := anybody(), anybody()
+		_ = []func() error{ // what cannot be done now is refused
+			func() error { return w.Do("kill", a) },
+			func() error { return w.Do("start", a) },
+			func() error { return w.Do("start", b) },
+			func() error { return w.Do("pause", a) },
+			func() error { return w.Do("resume", a) },
+			func() error { return w.Do("cut", a, b) },
+			func() error { return w.Do("healall") },
+			func() error { return w.Do("part", a+"."+b) },
+			func() error { return w.Do("clock", a, fmt.Sprint(r.between(-40_000, 40_000))) },
+			func() error { return w.Do("dropnext", a, b) },
+			func() error { return w.Do("repeatnext", a, b) },
+			func() error { return w.Do("delaynext", a, b, "2500") },
+			func() error { return w.Do("write", a, fmt.Sprint("v", w.sent)) },
+			func() error { return w.Do("full", a) },
+			func() error { return w.Do("space", a) },
+			func() error { return w.Do("transfer", a, b) },
+			func() error { return w.Do("resign", a) },
+			func() error { return w.Do("drop", fmt.Sprint(w.sent)) },
+		}[r.between(0, 17)]()
+	}
+	_ = w.Do("healall")
+	for _, s := range w.servers {
+		_, _, _ = w.Do("start", s.id), w.Do("resume", s.id), w.Do("clock", s.id, "0")
+		_ = w.Do("space", s.id)
+	}
+	w.Run(w.NowUs() + 60_000_000)
+}
+
+// TestRunIsAValueOfItsSpec (lab-B1): what users did live, and what a URL repeats, is the same to the last byte.
+func TestRunIsAValueOfItsSpec(t *testing.T) {
+	for _, name := range Algorithms() {
+		for seed := range uint64(10) {
+			live := world(t, fmt.Sprintf("alg=%s&servers=5&seed=%d", name, seed), 1500)
+			harass(live, seed)
+			again := world(t, live.Spec().String(), live.NowUs()/1000)
+			again.Run(live.NowUs())
+			if a, b := text(t, live), text(t, again); a != b {
+				t.Fatalf("%s, seed %d: a repeated run differs\n%s\n%s", name, seed, a, b)
+			}
+		}
+	}
+}

@@ -1,0 +1,304 @@
+package lab
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// zabServer is one server.
+type zabServer struct {
+	ensemble *ensemble
+	server   *server
+	id       quorum.ID
+	election *fle.Machine
+	peer     *zab.Peer
+	disk     *disk
+	tree     []zab.Record
+	serving  bool
+	epoch    uint32
+	needSnap bool
+	loading  zab.LinkID // a snapshot is expected here
+	arrived  map[zab.LinkID][]zab.Record
+	conns    map[zab.LinkID]*conn
+	asked    []string // by clients, in order: not answered yet
+	inbox    []zab.Event
+	stepping bool
+}
+
+// recover makes the peer of what the disk has: the tree has the whole log.
+func (z *zabServer) recover() {
+	d := z.disk
+	z.tree, z.serving = slices.Clone(d.state()), false
+	z.peer = zab.New(zab.Options{ID: z.id, TickMs: zabTickMs, InitMs: zabInitMs, SyncMs: zabSyncMs},
+		zab.Config{Quorum: quorum.NewMajority(z.ensemble.ids...)},
+		zab.Stored{Accepted: d.accepted, Current: max(d.current, min(d.accepted, d.last().Epoch())), Last: d.last(),
+			Recent: slices.Clone(d.log), NeedSnapshot: z.needSnap})
+	z.needSnap = false
+	if d.full {
+		z.push(zab.Event{Kind: zab.EventSpace})
+	}
+}
+
+func (z *zabServer) note(kind NoteKind, format string, args ...any) {
+	z.ensemble.w.note(z.server, kind, format, args...)
+}
+
+// look begins an election. A server whose disk is full offers itself to nobody.
+func (z *zabServer) look() {
+	_, current := z.peer.Epochs()
+	last := z.peer.Last()
+	if z.disk.full {
+		last = zk.NoZxid
+	}
+	z.note(NoteRole, "looks for a leader; its last transaction is %s", zab.FormatZxid(z.peer.Last()))
+	z.vote(fle.Look{Zxid: last, Epoch: int64(current)})
+}
+
+// space tells the peer whether its disk has space. A server that looks votes as it can now.
+func (z *zabServer) space(has bool) {
+	looked := z.peer.Quiet()
+	z.push(zab.Event{Kind: zab.EventSpace, OK: has})
+	if looked {
+		z.look()
+	}
+	z.turnDisk()
+}
+
+// vote gives the election an event.
+func (z *zabServer) vote(event fle.Event) {
+	var elected *fle.Elected
+	for _, effect := range slices.Clone(z.election.Step(z.server.nowMs(), event)) {
+		switch e := effect.(type) {
+		case fle.Send:
+			if to := z.ensemble.w.find(nameOf(e.To)); to != nil {
+				z.server.send(to, "vote", voteText(e.Notification), e.Notification)
+			}
+		case fle.Elected:
+			elected = &e
+		case fle.Doubt:
+			z.push(zab.Event{Kind: zab.EventStop})
+		}
+	}
+	if elected != nil {
+		z.note(NoteRole, "has elected %s in round %d", nameOf(elected.Leader), elected.Round)
+		z.push(zab.Event{Kind: zab.EventElected, Server: elected.Leader, Epoch: elected.Epoch, Record: zab.Record{Zxid: elected.Zxid}})
+	}
+}
+
+func voteText(n fle.Notification) string {
+	return fmt.Sprintf("%v: round %d, for %s with %s of epoch %d", n.State, n.Round, nameOf(n.Leader), zab.FormatZxid(max(n.Zxid, 0)), max(n.Vote.Epoch, 0))
+}
+
+// push gives the peer an event, and all that follows.
+func (z *zabServer) push(e zab.Event) {
+	z.inbox = append(z.inbox, e)
+	if z.stepping {
+		return
+	}
+	z.stepping = true
+	for len(z.inbox) > 0 {
+		batch := z.inbox
+		z.inbox = nil
+		peer := z.peer
+		for _, effect := range slices.Clone(peer.Step(z.server.nowMs(), batch)) {
+			if z.peer == peer { // else it was recovered from its disk
+				z.carryOut(&effect)
+			}
+		}
+	}
+	z.stepping = false
+}
+
+func (z *zabServer) tick() {
+	if wakeMs, wakes := z.election.WakeMs(); wakes && wakeMs <= z.server.nowMs() {
+		z.vote(fle.Tick{})
+	}
+	z.push(zab.Event{Kind: zab.EventTick})
+}
+
+func (z *zabServer) wakeMs() (int64, bool) {
+	a, wakesA := z.election.WakeMs()
+	b, wakesB := z.peer.WakeMs()
+	switch {
+	case wakesA && wakesB:
+		return min(a, b), true
+	case wakesA:
+		return a, true
+	}
+	return b, wakesB
+}
+
+// receive takes a vote, or a frame of a connection.
+func (z *zabServer) receive(from *server, payload any) {
+	if n, vote := payload.(fle.Notification); vote {
+		z.vote(fle.Received{From: idOf(from.id), Notification: n})
+	}
+}
+
+// write has a client's value decided: by this server if it leads, by its leader if it follows.
+func (z *zabServer) write(text string) {
+	if !z.serving {
+		z.note(NoteState, "has no leader: the client is told to try again")
+		return
+	}
+	z.asked = append(z.asked, text)
+	if z.peer.State() == zab.Leading {
+		z.propose(text)
+		return
+	}
+	z.push(zab.Event{Kind: zab.EventForward, Request: &zab.Request{Body: []byte(text)}})
+}
+
+func (z *zabServer) propose(text string) {
+	if z.serving && z.peer.State() == zab.Leading {
+		z.push(zab.Event{Kind: zab.EventPropose, Record: zab.Record{Zxid: z.peer.NextZxid(), Payload: []byte(text)}})
+	}
+}
+
+// carryOut does what the peer wants.
+func (z *zabServer) carryOut(e *zab.Effect) {
+	switch e.Kind {
+	case zab.EffectAppend, zab.EffectSync, zab.EffectSetAccepted, zab.EffectSetCurrent, zab.EffectTruncate:
+		z.store(operation{Effect: *e})
+	case zab.EffectSaveSnapshot:
+		z.store(operation{*e, slices.Clone(z.tree)})
+	case zab.EffectSend:
+		if c := z.conns[e.Link]; c != nil {
+			message := e.Message
+			c.send(z.server, frame{message: &message})
+		}
+	case zab.EffectClose:
+		if c := z.conns[e.Link]; c != nil {
+			c.send(z.server, frame{end: true})
+			delete(z.conns, e.Link)
+		}
+	case zab.EffectConnect:
+		z.connect(e.Server)
+	case zab.EffectSendSnapshot:
+		if c := z.conns[e.Link]; c != nil {
+			c.send(z.server, frame{isTree: true, tree: slices.Clone(z.tree)})
+		}
+	case zab.EffectLoadSnapshot:
+		z.loading, z.tree = e.Link, nil
+		if tree, here := z.arrived[e.Link]; here {
+			z.takeTree(e.Link, tree)
+		}
+	case zab.EffectReadLog:
+		z.readLog(e)
+	default:
+		z.carryOutForClients(e)
+	}
+}
+
+// carryOutForClients does what concerns tree, clients and the role.
+func (z *zabServer) carryOutForClients(e *zab.Effect) {
+	switch e.Kind {
+	case zab.EffectDeliver:
+		z.deliver(e.Record)
+	case zab.EffectServe:
+		z.serving, z.epoch = true, e.Epoch
+		if z.peer.State() == zab.Leading {
+			z.note(NoteRole, "leads in epoch %d: a quorum has its history", e.Epoch)
+		} else {
+			z.note(NoteRole, "follows in epoch %d, and serves clients", e.Epoch)
+		}
+		z.ensemble.serves(z, e.Epoch)
+		z.vote(fle.Synced{Epoch: int64(e.Epoch)})
+	case zab.EffectLeave:
+		z.note(NoteRole, "leaves its role: %v", e.Reason)
+		z.serving, z.loading, z.asked = false, 0, nil
+		if e.Reload {
+			z.needSnap = e.Reason == zab.ReasonCannotTruncate
+			z.disk.finish()
+			for _, link := range z.linkIDs() {
+				z.conns[link].reset(z.server)
+			}
+			z.inbox = nil
+			z.recover()
+			z.look()
+		}
+	case zab.EffectLook:
+		z.look()
+	case zab.EffectRequest:
+		z.propose(string(e.Request.Body))
+	}
+}
+
+// deliver applies a transaction, and answers the client that waits for it here.
+func (z *zabServer) deliver(r zab.Record) {
+	if n := len(z.tree); n > 0 && z.tree[n-1].Zxid >= r.Zxid {
+		return // the snapshot had it
+	}
+	z.tree = append(z.tree, r)
+	answered := ""
+	if i := slices.Index(z.asked, string(r.Payload)); z.serving && i >= 0 {
+		z.asked = slices.Delete(z.asked, i, i+1)
+		answered = "; its client is told that it is written"
+	}
+	z.note(NoteState, "shows %s %q%s", zab.FormatZxid(r.Zxid), r.Payload, answered)
+	if z.serving {
+		z.ensemble.show(z, len(z.tree)-1)
+	}
+}
+
+func (z *zabServer) takeTree(link zab.LinkID, tree []zab.Record) {
+	if z.loading == link {
+		z.tree, z.loading, z.arrived = slices.Clone(tree), 0, nil
+		return
+	}
+	z.arrived = map[zab.LinkID][]zab.Record{link: tree} // the peer has not seen the SNAP yet
+}
+
+// readLog answers with the log from the newest record on that is not after the wanted one.
+func (z *zabServer) readLog(e *zab.Effect) {
+	log, first := z.disk.log, 0
+	for first+1 < len(log) && log[first+1].Zxid <= e.Zxid {
+		first++
+	}
+	ok := len(log) > 0 && log[first].Zxid <= e.Zxid
+	event := zab.Event{Kind: zab.EventLogRead, Link: e.Link, Records: slices.Clone(log[min(first, len(log)):]), OK: ok}
+	z.server.after(diskUs, func() { z.push(event) })
+}
+
+// logCells is how many transactions of a log are drawn.
+const logCells = 8
+
+func (z *zabServer) view(v *Server) {
+	state := z.peer.State()
+	v.Role = state.String()
+	v.Leads = state == zab.Leading && z.serving
+	switch {
+	case state == zab.Looking:
+	case state == zab.Leading:
+		v.Leader = v.ID
+	default:
+		v.Leader = nameOf(z.election.Vote().Leader)
+	}
+	accepted, current := z.peer.Epochs()
+	v.field("epoch", strconv.FormatUint(uint64(current), 10))
+	if accepted != current {
+		v.field("accepted", strconv.FormatUint(uint64(accepted), 10))
+	}
+	v.field("zxid", zab.FormatZxid(z.peer.Last()))
+	if state == zab.Looking {
+		v.field("vote", fmt.Sprintf("%s, round %d", nameOf(z.election.Vote().Leader), z.election.Round()))
+	} else {
+		v.field("phase", strings.ToLower(z.peer.Phase().String()))
+	}
+	if z.disk.full {
+		v.field("disk", "full")
+	}
+	v.Log = []Cell{}
+	durable, delivered := z.disk.durable(), z.peer.Delivered()
+	log := z.disk.state()
+	for _, r := range log[max(0, len(log)-logCells):] {
+		v.Log = append(v.Log, Cell{Zxid: zab.FormatZxid(r.Zxid), Text: string(r.Payload), Durable: r.Zxid <= durable, Shown: r.Zxid <= delivered})
+	}
+}
