@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -148,11 +149,51 @@ func (t target) compile(version, source, to string, more ...string) ([]byte, err
 	if _, err := output(".", "git", "clone", "--quiet", "--shared", "--branch", version, ".", tree); err != nil {
 		return nil, err
 	}
+	if err := carryLaboratory(tree); err != nil {
+		return nil, err
+	}
 	env := append(more, "GOOS="+t.system, "GOARCH="+t.machine, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=", "GOAMD64=", "GOARM64=")
-	if _, err := outputWith(env, tree, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w", "-o", to, "./"+source); err != nil {
+	if _, err := outputWith(env, tree, "go", "build", "-trimpath", "-buildvcs=true", "-tags=labcarried", "-ldflags=-s -w", "-o", to, "./"+source); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(to)
+}
+
+// carryLaboratory puts the laboratory's machines where the program takes them along (package labsite).
+func carryLaboratory(tree string) error {
+	site := filepath.Join(tree, "cmd", "conclave", "internal", "labsite")
+	built := filepath.Join(site, "built")
+	if err := os.MkdirAll(built, 0o755); err != nil {
+		return err
+	}
+	wasm := filepath.Join(built, "lab.wasm")
+	env := []string{"GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=", "GOWORK="}
+	if _, err := outputWith(env, filepath.Join(site, "wasm"), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", wasm, "."); err != nil {
+		return err
+	}
+	content, err := os.ReadFile(wasm)
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(content)
+	if err := errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	root, err := output(tree, "go", "env", "GOROOT")
+	if err != nil {
+		return err
+	}
+	loader, err := os.ReadFile(filepath.Join(root, "lib", "wasm", "wasm_exec.js"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.Remove(wasm), os.WriteFile(wasm+".gz", packed.Bytes(), 0o644),
+		os.WriteFile(filepath.Join(built, "wasm_exec.js"), loader, 0o644))
 }
 
 func sumLine(content []byte, path string) string {

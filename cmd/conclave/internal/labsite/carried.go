@@ -1,0 +1,6 @@
+//go:build !labcarried
+
+package labsite
+
+// carried is empty: the machines are built when they are wanted.
+var carried Machines

@@ -1,0 +1,15 @@
+//go:build labcarried
+
+package labsite
+
+import _ "embed"
+
+// The release puts these two into built before it compiles the program.
+var (
+	//go:embed built/lab.wasm.gz
+	carriedWasm []byte
+	//go:embed built/wasm_exec.js
+	carriedLoader []byte
+)
+
+var carried = Machines{Wasm: carriedWasm, Loader: carriedLoader}

@@ -1,0 +1,162 @@
+// Package labsite is the laboratory as a page: package lab compiled to WebAssembly, and the
+// files that show it.
+//
+// The machines come from one of two places. A released conclave carries them. One that
+// was built from source, by "go build", "go run" or "go install", has the go command make them of the
+// same sources, once; that takes as long as a build.
+package labsite
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+//go:embed site
+var pages embed.FS
+
+// The files beside the pages: the machines, and Go's own loader of them.
+const (
+	wasmFile   = "lab.wasm"
+	loaderFile = "wasm_exec.js"
+)
+
+// Machines are the compiled laboratory and what loads it.
+type Machines struct {
+	Wasm, Loader []byte
+}
+
+// ErrNoSources says that this program cannot have the machines made.
+var ErrNoSources = errors.New("this conclave was built without the laboratory's machines, and its sources are not here")
+
+// Load returns the machines: those that the program carries, or else they are built with
+// the go command, below the cache directory of the user.
+func Load(ctx context.Context) (Machines, error) {
+	if carried.Wasm != nil {
+		return unpack(carried)
+	}
+	_, here, _, _ := runtime.Caller(0)
+	source := filepath.Join(filepath.Dir(here), "wasm")
+	if _, err := os.Stat(filepath.Join(source, "main.go")); err != nil || !filepath.IsAbs(here) {
+		return Machines{}, ErrNoSources
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return Machines{}, err
+	}
+	return build(ctx, source, filepath.Join(cache, "conclave", "lab"))
+}
+
+// build has the go command make the machines. It links them again only when they have changed.
+func build(ctx context.Context, source, cache string) (m Machines, err error) {
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return m, err
+	}
+	to := filepath.Join(cache, wasmFile)
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", to, ".")
+	command.Dir = source
+	command.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOFLAGS=")
+	if text, err := command.CombinedOutput(); err != nil {
+		return m, fmt.Errorf("go build of the laboratory's machines: %w\n%s", err, bytes.TrimSpace(text))
+	}
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return m, fmt.Errorf("go env GOROOT: %w", err)
+	}
+	if m.Loader, err = os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "lib", "wasm", loaderFile)); err != nil {
+		return m, err
+	}
+	m.Wasm, err = os.ReadFile(to)
+	return m, err
+}
+
+// unpack returns the machines that the program carries, which are compressed.
+func unpack(m Machines) (Machines, error) {
+	r, err := gzip.NewReader(bytes.NewReader(m.Wasm))
+	if err != nil {
+		return Machines{}, err
+	}
+	wasm, err := io.ReadAll(r)
+	return Machines{Wasm: wasm, Loader: m.Loader}, err
+}
+
+// Export writes the site into a directory that is empty or does not exist. It can be put
+// on any server of files, below any path.
+func Export(m Machines, dir string) error {
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return fmt.Errorf("%s is not empty", dir)
+	}
+	site, err := fs.Sub(pages, "site")
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(dir, site); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, wasmFile), m.Wasm, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, loaderFile), m.Loader, 0o644)
+}
+
+// policy lets the page load nothing from elsewhere, and run nothing but its own scripts.
+const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'; " +
+	"style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+
+// Handler serves the site. It is safe for concurrent use.
+func Handler(m Machines) (http.Handler, error) {
+	site, err := fs.Sub(pages, "site")
+	if err != nil {
+		return nil, err
+	}
+	packed, err := pack(m.Wasm)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /", http.FileServerFS(site))
+	mux.HandleFunc("GET /"+wasmFile, func(w http.ResponseWriter, r *http.Request) {
+		body := m.Wasm
+		w.Header().Set("Content-Type", "application/wasm")
+		w.Header().Set("Vary", "Accept-Encoding")
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			w.Header().Set("Content-Encoding", "gzip")
+			body = packed
+		}
+		http.ServeContent(w, r, wasmFile, time.Time{}, bytes.NewReader(body))
+	})
+	mux.HandleFunc("GET /"+loaderFile, func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, loaderFile, time.Time{}, bytes.NewReader(m.Loader))
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", policy)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-cache")
+		mux.ServeHTTP(w, r)
+	}), nil
+}
+
+func pack(b []byte) ([]byte, error) {
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Write(b); err != nil {
+		return nil, err
+	}
+	err = w.Close()
+	return packed.Bytes(), err
+}
