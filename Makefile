@@ -115,6 +115,10 @@ interop: ## unmodified clients (Java, Curator, kazoo, go-zookeeper, C; three of 
 monitoring: ## three servers and a real Prometheus: alerts, dashboards, promtool; installs it if it is missing
 	go run ./test/interop/run -suites prometheus
 
+.PHONY: browser
+browser: ## the laboratory's page in Chromium: with the mouse, with keys alone, on every screen, in both languages; SHOTS=DIR keeps what it sees
+	go run ./test/interop/run -suites browser
+
 .PHONY: interop-ensemble
 interop-ensemble: ## ensembles of Conclave and Apache ZooKeeper in every mixture, under load; rolling replacement; reconfig
 	go run ./test/interop/run -ensemble conclave,conclave,conclave

@@ -24,6 +24,8 @@ var (
 	needCC    = need{"a C compiler", []string{"cc", "--version"}, []string{"gcc", "libc6-dev"}}
 	needKDC   = need{"MIT Kerberos", []string{"sh", "-c", "PATH=$PATH:/usr/sbin; command -v kadmin.local && command -v krb5kdc"},
 		[]string{"krb5-kdc", "krb5-admin-server", "krb5-user"}}
+	needChromium   = need{"Chromium", []string{"sh", "-c", "command -v chromium"}, []string{"chromium", "fonts-noto-cjk"}}
+	needNPM        = need{"npm", []string{"sh", "-c", "command -v npm"}, []string{"npm"}}
 	needPrometheus = need{"Prometheus with promtool", []string{"sh", "-c", "command -v prometheus && command -v promtool"}, []string{"prometheus"}}
 	needVenv       = need{"Python 3 with venv", []string{"python3", "-c", "import venv, ensurepip"},
 		[]string{"python3", "python3-venv"}}

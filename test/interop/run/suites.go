@@ -41,6 +41,7 @@ var suites = []suite{
 	{name: "python", needs: []need{needVenv}, tls: true, run: runPython},
 	{name: "java", needs: []need{needJava, needMaven}, tls: true, run: runJava},
 	{name: "prometheus", needs: []need{needPrometheus}, ownServers: true, run: runPrometheus},
+	{name: "browser", needs: []need{needChromium, needNPM}, ownServers: true, run: runBrowser},
 	{name: "directories", needs: []need{needJava, needMaven, needKDC}, ownServers: true, run: runDirectories},
 }
 
@@ -112,6 +113,23 @@ func runDirectories(ctx context.Context, e *environment) ([]result, error) {
 // runPrometheus has Prometheus scrape three servers: test/monitoring.
 func runPrometheus(ctx context.Context, e *environment) ([]result, error) {
 	out, err := e.command(ctx, ".", "go", "test", "-count=1", "-json", "-tags=interop", "./test/monitoring")
+	return parseGoTest(out, err)
+}
+
+// axeVersion is the checker of pages for those who do not see or do not use a mouse.
+const axeVersion = "axe-core@4.10.3"
+
+// runBrowser drives the laboratory's page in Chromium: the module test/browser, outside the workspace.
+func runBrowser(ctx context.Context, e *environment) ([]result, error) {
+	dir := filepath.Join(e.cache, "axe")
+	axe := filepath.Join(dir, "node_modules", "axe-core", "axe.min.js")
+	if _, err := os.Stat(axe); err != nil {
+		if out, err := e.command(ctx, ".", "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", dir, axeVersion); err != nil {
+			return nil, fmt.Errorf("install %s: %w\n%s", axeVersion, err, out)
+		}
+	}
+	e.variables = append(e.variables, "GOWORK=off", "AXE="+axe)
+	out, err := e.command(ctx, "test/browser", "go", "test", "-count=1", "-json", "-tags=interop", "./...")
 	return parseGoTest(out, err)
 }
 

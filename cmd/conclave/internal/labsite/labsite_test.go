@@ -122,7 +122,7 @@ func TestBothLanguagesSayAll(t *testing.T) {
 	_, english, _ := strings.Cut(text("text.js"), "en: {")
 	english, chinese, _ := strings.Cut(english, "zh: {")
 	chinese, said, _ := strings.Cut(chinese, "};")
-	keyed := regexp.MustCompile(`["']?([a-z-]+)["']?: "`)
+	keyed := regexp.MustCompile(`(?:, |\n\s*)["']?([a-z-]+)["']?: "`)
 	keys := func(text string) (all []string) {
 		for _, found := range keyed.FindAllStringSubmatch(text, -1) {
 			all = append(all, found[1])
