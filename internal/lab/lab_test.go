@@ -115,11 +115,13 @@ func harass(w *World, seed uint64) {
 			func() error { return w.Do("delaynext", a, b, "2500") },
 			func() error { return w.Do("write", a, fmt.Sprint("v", w.sent)) },
 			func() error { return w.Do("full", a) },
+			func() error { return w.Do("reconfig", a, a+"."+b) },
+			func() error { return w.Do("reconfig", a, a+"."+b+"."+anybody()) },
 			func() error { return w.Do("space", a) },
 			func() error { return w.Do("transfer", a, b) },
 			func() error { return w.Do("resign", a) },
 			func() error { return w.Do("drop", fmt.Sprint(w.sent)) },
-		}[r.between(0, 17)]()
+		}[r.between(0, 19)]()
 	}
 	_ = w.Do("healall")
 	for _, s := range w.servers {

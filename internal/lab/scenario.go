@@ -37,7 +37,7 @@ type Caption struct {
 var scenarioFiles embed.FS
 
 // scenarioOrder is how they are listed.
-var scenarioOrder = []string{"split-vote", "pause", "majority", "bully", "ring", "unfenced", "fenced", "late-write", "disk-full", "hand-over"}
+var scenarioOrder = []string{"split-vote", "pause", "majority", "bully", "ring", "unfenced", "fenced", "late-write", "disk-full", "reconfig", "hand-over"}
 
 // Scenarios returns all of them, the first for those who have seen none.
 func Scenarios() ([]Scenario, error) {

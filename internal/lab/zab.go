@@ -1,8 +1,10 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -48,10 +50,15 @@ func (e *ensemble) names(count int) []string {
 	for i := range count {
 		names = append(names, "s"+strconv.Itoa(i+1))
 		e.ids.Add(quorum.ID(i + 1))
-		e.disks[names[i]] = &disk{}
+	}
+	for _, name := range names {
+		e.disks[name] = e.newDisk()
 	}
 	return names
 }
+
+// newDisk is the disk of a server that was never started: it knows the founders.
+func (e *ensemble) newDisk() *disk { return &disk{configs: configs{members: e.ids}} }
 
 // nameOf returns the name of a server by its number.
 func nameOf(id quorum.ID) string { return "s" + strconv.FormatInt(int64(id), 10) }
@@ -67,7 +74,7 @@ func (e *ensemble) start(s *server) {
 	s.part = z
 	z.recover()
 	z.election = fle.New(fle.Config{ID: z.id, FinalizeMs: 200, ResendMinMs: 300, ResendMaxMs: 2000},
-		fle.Ensemble{Committed: quorum.NewMajority(e.ids...)})
+		z.disk.configs.ensembleOf())
 	z.look()
 }
 
@@ -78,7 +85,7 @@ func (e *ensemble) died(s *server) {
 	}
 }
 
-func (e *ensemble) wipe(s *server) { e.disks[s.id] = &disk{} }
+func (e *ensemble) wipe(s *server) { e.disks[s.id] = e.newDisk() }
 
 // connsOf returns the connections that end at a server that may be down.
 func (e *ensemble) connsOf(s *server) []*conn {
@@ -98,24 +105,44 @@ func (e *ensemble) connsOf(s *server) []*conn {
 }
 
 func (e *ensemble) do(a Action) (bool, error) {
-	args, known := map[string]int{"write": 2, "full": 1, "space": 1}[a.Verb]
+	args, known := map[string]int{"write": 2, "reconfig": 2, "full": 1, "space": 1}[a.Verb]
 	if !known {
 		return false, nil
 	}
 	if len(a.Args) != args {
 		return true, fmt.Errorf("%s takes %d arguments", a.Verb, args)
 	}
-	if s := e.w.find(a.Args[0]); s != nil && a.Verb != "write" {
+	if s := e.w.find(a.Args[0]); s != nil && args == 1 {
 		full := a.Verb == "full"
 		e.disks[s.id].full = full
 		e.w.note(s, NoteFault, "%s", map[bool]string{true: "its disk is full", false: "its disk has space again"}[full])
 		s.hand(func() { s.part.(*zabServer).space(!full) })
 		return true, nil
 	}
+	if a.Verb == "reconfig" {
+		return true, e.reconfig(a)
+	}
 	return true, e.w.with(a, "alive", func(s *server) {
 		e.w.note(s, NoteFault, "a client asks it to write %q", a.Args[1])
 		s.hand(func() { s.part.(*zabServer).write(a.Args[1]) })
 	})
+}
+
+// reconfig asks a leader for another ensemble: the servers named, with points between.
+func (e *ensemble) reconfig(a Action) error {
+	for name := range strings.SplitSeq(a.Args[1], ".") {
+		if _, err := e.w.server(name); err != nil {
+			return err
+		}
+	}
+	var refused error
+	err := e.w.with(a, "up", func(s *server) {
+		s.hand(func() { refused = s.part.(*zabServer).reconfig(membersOf(a.Args[1])) })
+		if refused == nil {
+			e.w.note(s, NoteFault, "is asked to make %s the ensemble", strings.ReplaceAll(a.Args[1], ".", ", "))
+		}
+	})
+	return errors.Join(err, refused)
 }
 
 func (e *ensemble) check() {}

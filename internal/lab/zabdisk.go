@@ -3,6 +3,7 @@ package lab
 import (
 	"slices"
 
+	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -17,6 +18,7 @@ type disk struct {
 	written           int // records of the log that are durable
 	pending           []operation
 	busy, full        bool
+	configs           configs
 }
 
 // operation is an effect on its way to the disk, with the tree for a snapshot.
@@ -135,6 +137,8 @@ func (z *zabServer) finishDisk() {
 		ok := d.do(op)
 		if op.Kind == zab.EffectTruncate && ok {
 			z.tree = d.state()
+			d.configs.reload(z.tree)
+			z.vote(fle.Reconfigured{Ensemble: d.configs.ensembleOf()})
 		}
 		switch {
 		case op.Ticket == 0:

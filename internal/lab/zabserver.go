@@ -37,10 +37,15 @@ func (z *zabServer) recover() {
 	d := z.disk
 	z.tree, z.serving = slices.Clone(d.state()), false
 	z.peer = zab.New(zab.Options{ID: z.id, TickMs: zabTickMs, InitMs: zabInitMs, SyncMs: zabSyncMs},
-		zab.Config{Quorum: quorum.NewMajority(z.ensemble.ids...)},
+		zabConfig(d.configs.inForce, d.configs.members),
 		zab.Stored{Accepted: d.accepted, Current: max(d.current, min(d.accepted, d.last().Epoch())), Last: d.last(),
 			Recent: slices.Clone(d.log), NeedSnapshot: z.needSnap})
 	z.needSnap = false
+	d.configs.reload(z.tree)
+	if c := d.configs; c.next != 0 {
+		config := zabConfig(c.next, c.nextMembers)
+		z.peer.Step(z.server.nowMs(), []zab.Event{{Kind: zab.EventConfig, Config: &config}})
+	}
 	if d.full {
 		z.push(zab.Event{Kind: zab.EventSpace})
 	}
@@ -74,6 +79,8 @@ func (z *zabServer) space(has bool) {
 // vote gives the election an event.
 func (z *zabServer) vote(event fle.Event) {
 	var elected *fle.Elected
+	var adopt *fle.Adopt
+	var learned *fle.Learned
 	for _, effect := range slices.Clone(z.election.Step(z.server.nowMs(), event)) {
 		switch e := effect.(type) {
 		case fle.Send:
@@ -84,7 +91,17 @@ func (z *zabServer) vote(event fle.Event) {
 			elected = &e
 		case fle.Doubt:
 			z.push(zab.Event{Kind: zab.EventStop})
+		case fle.Adopt:
+			adopt = &e
+		case fle.Learned:
+			learned = &e
 		}
+	}
+	if adopt != nil {
+		z.adopt(*adopt)
+	}
+	if learned != nil {
+		z.learn(*learned)
 	}
 	if elected != nil {
 		z.note(NoteRole, "has elected %s in round %d", nameOf(elected.Leader), elected.Round)
@@ -167,6 +184,9 @@ func (z *zabServer) carryOut(e *zab.Effect) {
 	switch e.Kind {
 	case zab.EffectAppend, zab.EffectSync, zab.EffectSetAccepted, zab.EffectSetCurrent, zab.EffectTruncate:
 		z.store(operation{Effect: *e})
+		if e.Kind == zab.EffectAppend {
+			z.expect(e.Record)
+		}
 	case zab.EffectSaveSnapshot:
 		z.store(operation{*e, slices.Clone(z.tree)})
 	case zab.EffectSend:
@@ -210,7 +230,12 @@ func (z *zabServer) carryOutForClients(e *zab.Effect) {
 			z.note(NoteRole, "follows in epoch %d, and serves clients", e.Epoch)
 		}
 		z.ensemble.serves(z, e.Epoch)
+		z.activateLogged()
 		z.vote(fle.Synced{Epoch: int64(e.Epoch)})
+	case zab.EffectActivate:
+		if c := z.disk.configs; c.next == e.Zxid {
+			z.activate(c.next, c.nextMembers)
+		}
 	case zab.EffectLeave:
 		z.note(NoteRole, "leaves its role: %v", e.Reason)
 		z.serving, z.loading, z.asked = false, 0, nil
@@ -251,6 +276,8 @@ func (z *zabServer) deliver(r zab.Record) {
 func (z *zabServer) takeTree(link zab.LinkID, tree []zab.Record) {
 	if z.loading == link {
 		z.tree, z.loading, z.arrived = slices.Clone(tree), 0, nil
+		z.disk.configs.reload(z.tree)
+		z.vote(fle.Reconfigured{Ensemble: z.disk.configs.ensembleOf()})
 		return
 	}
 	z.arrived = map[zab.LinkID][]zab.Record{link: tree} // the peer has not seen the SNAP yet
@@ -294,6 +321,11 @@ func (z *zabServer) view(v *Server) {
 	}
 	if z.disk.full {
 		v.field("disk", "full")
+	}
+	c := z.disk.configs
+	v.field("ensemble", strings.ReplaceAll(listOf(c.members), ".", " "))
+	if c.next != 0 {
+		v.field("proposed", strings.ReplaceAll(listOf(c.nextMembers), ".", " "))
 	}
 	v.Log = []Cell{}
 	durable, delivered := z.disk.durable(), z.peer.Delivered()

@@ -147,7 +147,7 @@ function serverFields(s) {
 
 // showActions makes the buttons again only when others are needed, so that none goes away under a finger.
 function showActions(server, flight) {
-  const key = JSON.stringify([server?.id, server?.state, server?.shape, flight?.number, frame.spec.split("&")[0], currentLanguage(), frame.servers.length]);
+  const key = JSON.stringify([server?.id, server?.state, server?.shape, server?.leads, server?.fields.find((f) => f.name === "ensemble")?.value, flight?.number, frame.spec.split("&")[0], currentLanguage(), frame.servers.length]);
   if ($("actions").dataset.key === key) return;
   $("actions").dataset.key = key;
   const made = [];
@@ -176,6 +176,7 @@ function ownActions(server, others) {
   switch (algorithm()) {
     case "zab":
       made.push(button(say("write"), () => act("write", server.id, "v" + (frame.done + 1))));
+      if (server.leads) made.push(...reconfigs(server, [server.id, ...members]));
       add("full");
       add("space");
       break;
@@ -189,6 +190,16 @@ function ownActions(server, others) {
       if (algorithm() === "raft") made.push(withServer("transfer", members, (other) => act("transfer", server.id, other)));
   }
   return made;
+}
+
+// reconfigs take a server out of the ensemble, or into it.
+function reconfigs(leader, servers) {
+  const ensemble = (leader.fields.find((f) => f.name === "ensemble")?.value ?? "").split(" ");
+  const change = (ids) => act("reconfig", leader.id, ids.toSorted().join("."));
+  return [
+    withServer("takeout", ensemble, (id) => change(ensemble.filter((other) => other !== id))),
+    withServer("takein", servers.filter((id) => !ensemble.includes(id)), (id) => change([...ensemble, id])),
+  ];
 }
 
 // withServer is a choice of another server that acts when it is made.
