@@ -46,6 +46,7 @@ func TestOutsidersInstallTheCommandAndElect(t *testing.T) {
 	if got := away.sh("bin/conclave version"); !strings.Contains(got, "conclave "+proved[1:]+" ") {
 		t.Errorf("the installed command says %q", got)
 	}
+	away.sh("bin/conclave lab --export laboratory && test -s laboratory/lab.wasm") // built from the module's sources
 	away.sh("go mod init example.com/outside")
 	away.sh("go get github.com/conclave-project/conclave@" + proved + " github.com/conclave-project/conclave/election/backend/etcd@" + proved)
 	away.sh("go build -o bin/outside .")

@@ -47,29 +47,49 @@ func Load(ctx context.Context) (Machines, error) {
 	if carried.Wasm != nil {
 		return unpack(carried)
 	}
-	_, here, _, _ := runtime.Caller(0)
-	source := filepath.Join(filepath.Dir(here), "wasm")
-	if _, err := os.Stat(filepath.Join(source, "main.go")); err != nil || !filepath.IsAbs(here) {
-		return Machines{}, ErrNoSources
-	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return Machines{}, err
 	}
-	return build(ctx, source, filepath.Join(cache, "conclave", "lab"))
-}
-
-// build has the go command make the machines. It links them again only when they have changed.
-func build(ctx context.Context, source, cache string) (m Machines, err error) {
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return m, err
+	cache = filepath.Join(cache, "conclave", "lab")
+	_, here, _, _ := runtime.Caller(0)
+	if _, rest, installed := strings.Cut(here, module+"@"); installed {
+		version, _, _ := strings.Cut(rest, "/")
+		return install(ctx, version, cache)
+	}
+	source := filepath.Join(filepath.Dir(here), "wasm")
+	if _, err := os.Stat(filepath.Join(source, "main.go")); err != nil || !filepath.IsAbs(here) {
+		return Machines{}, ErrNoSources
 	}
 	to := filepath.Join(cache, wasmFile)
-	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", to, ".")
-	command.Dir = source
-	command.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOFLAGS=")
+	return made(ctx, to, source, nil, "build", "-o", to, ".")
+}
+
+// module has this package.
+const module = "github.com/conclave-project/conclave/cmd/conclave"
+
+// install has the go command make the machines of a version, as "go install" has made this
+// program.
+func install(ctx context.Context, version, cache string) (Machines, error) {
+	kept, err := exec.CommandContext(ctx, "go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		return Machines{}, fmt.Errorf("go env GOMODCACHE: %w", err)
+	}
+	// What is made for another system goes below GOPATH.
+	env := []string{"GOPATH=" + cache, "GOMODCACHE=" + strings.TrimSpace(string(kept)), "GOBIN=", "GOWORK=off"}
+	return made(ctx, filepath.Join(cache, "bin", "js_wasm", "wasm"), "", env, "install", module+"/internal/labsite/wasm@"+version)
+}
+
+// made has the go command make the machines, and returns them. It links them again only when they have changed.
+func made(ctx context.Context, to, dir string, env []string, verb string, args ...string) (m Machines, err error) {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return m, err
+	}
+	command := exec.CommandContext(ctx, "go", append([]string{verb, "-trimpath", "-ldflags=-s -w"}, args...)...)
+	command.Dir = dir
+	command.Env = append(append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOFLAGS="), env...)
 	if text, err := command.CombinedOutput(); err != nil {
-		return m, fmt.Errorf("go build of the laboratory's machines: %w\n%s", err, bytes.TrimSpace(text))
+		return m, fmt.Errorf("go %s of the laboratory's machines: %w\n%s", verb, err, bytes.TrimSpace(text))
 	}
 	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {

@@ -1,0 +1,29 @@
+//go:build release && linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestReleasedProgramCarriesTheLaboratory, so that it needs neither the go command nor sources.
+func TestReleasedProgramCarriesTheLaboratory(t *testing.T) {
+	tree := filepath.Join(t.TempDir(), "tree")
+	must(t, nil, "../..", "git", "clone", "--quiet", "--shared", ".", tree)
+	if err := carryLaboratory(tree); err != nil {
+		t.Fatal(err)
+	}
+	if changed := must(t, nil, tree, "git", "status", "--porcelain"); changed != "" {
+		t.Errorf("a build says of itself that its tree has changed:\n%s", changed)
+	}
+	program, site := filepath.Join(t.TempDir(), "conclave"), filepath.Join(t.TempDir(), "site")
+	must(t, nil, tree, "go", "build", "-trimpath", "-tags=labcarried", "-ldflags=-s -w", "-o", program, "./cmd/conclave")
+	must(t, []string{"PATH=/nowhere"}, tree, program, "lab", "--export", site)
+	for _, name := range []string{"index.html", "lab.wasm", "wasm_exec.js"} {
+		if info, err := os.Stat(filepath.Join(site, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
