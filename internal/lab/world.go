@@ -208,9 +208,6 @@ func (w *World) kill(s *server) {
 	w.system.check()
 }
 
-// up reports whether a server runs and is not paused.
-func (s *server) up() bool { return s.part != nil && !s.paused }
-
 // hand lets a server do something: later if it is paused, never if it is down.
 func (s *server) hand(do func()) {
 	switch {

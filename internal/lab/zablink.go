@@ -42,13 +42,12 @@ func (f frame) text() string {
 // conn is a connection of a learner, from, with its leader: as TCP has it, frames keep
 // their order, and what cannot arrive ends the connection.
 type conn struct {
-	w                  *World
-	from, to           *server
-	fromLink, toLink   zab.LinkID
-	fromLife, toLife   int
-	fromLast, toLast   int64 // when the last frame to each side arrives
-	fromEnded, toEnded bool  // that side knows that it is over
-	broken             bool
+	w                *World
+	from, to         *server
+	fromLink, toLink zab.LinkID
+	fromLife, toLife int
+	fromLast, toLast int64 // when the last frame to each side arrives
+	broken           bool
 }
 
 // dialUs is how long a connection takes that is not answered.
