@@ -86,7 +86,7 @@ func statLines(r *run, answer string) []string {
 	var clients, rest []string
 	for _, l := range lines(answer) {
 		if strings.HasPrefix(l, " /") {
-			if strings.Contains(l, "[0]") {
+			if strings.Contains(l, "[0]") || strings.Contains(l, ",sent=0)") { // the latter with Netty
 				continue // a four-letter word
 			}
 			clients = append(clients, brief(l))
@@ -177,6 +177,7 @@ func dumpLines(r *run, answer string) []string {
 	for _, l := range lines(answer) {
 		switch indented := strings.HasPrefix(l, "\t"); {
 		case strings.Contains(l, " expire at "), strings.HasPrefix(l, "\tip: "):
+		case r.script.shows != nil && strings.HasPrefix(l, "Connections Sets ("): // Netty's tells of none
 		case strings.HasSuffix(l, "dump:"), strings.Contains(l, "Sets ("), strings.Contains(l, "with Ephemerals ("):
 			flush()
 			out = append(out, number.ReplaceAllString(l, "N"))

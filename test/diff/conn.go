@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -37,11 +38,15 @@ type conn struct {
 	seen    zk.Zxid     // largest zxid of a reply
 }
 
-// dial connects and sends first, the bytes of a handshake and perhaps more.
-func dial(addr string, first []byte) (*conn, error) {
+// dial connects, with TLS unless shows is nil, and sends first, the bytes of a handshake and
+// perhaps more.
+func dial(addr string, shows *tls.Config, first []byte) (*conn, error) {
 	n, err := net.DialTimeout("tcp", addr, replyWithin)
 	if err != nil {
 		return nil, fmt.Errorf("diff: connect: %w", err)
+	}
+	if shows != nil {
+		n = tls.Client(n, shows)
 	}
 	if _, err := n.Write(first); err != nil {
 		n.Close()

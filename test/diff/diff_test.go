@@ -3,9 +3,14 @@
 package main
 
 import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -40,7 +45,7 @@ func TestScriptsReachEveryOperationAndKindOfStep(t *testing.T) {
 		}
 	}
 	for kind := stepConnect; kind < stepQuiesce; kind++ {
-		if !kinds[kind] {
+		if kind != stepProve && !kinds[kind] {
 			t.Errorf("no step of kind %d in ten scripts", kind)
 		}
 	}
@@ -174,19 +179,74 @@ func TestEveryOperationHasARowInTheMatrix(t *testing.T) {
 			t.Errorf("%v: want requests, or the reason why there are none", op)
 		}
 	}
-	type who struct {
-		op   zk.Op
-		conn int
+	ids := 0
+	for _, row := range granted {
+		ids += len(row.ids)
 	}
-	asked := map[who]int{}
-	for _, s := range matrix().steps {
-		asked[who{s.op, s.conn}]++
-	}
-	for op, row := range matrixRows {
-		for conn := caller; conn <= super; conn++ {
-			if n := asked[who{op, conn}]; row.about != nil && n < 5*len(granted) {
-				t.Errorf("%v is asked %d times by %q", op, n, proofs[conn])
+	for _, callers := range [][]caller{withPasswords, withProofs} {
+		type who struct {
+			op   zk.Op
+			conn int
+		}
+		asked := map[who]int{}
+		for _, s := range matrix(callers).steps {
+			asked[who{s.op, s.conn}]++
+		}
+		for op, row := range matrixRows {
+			for i := range callers {
+				if n := asked[who{op, 1 + i}]; row.about != nil && n < 5*ids {
+					t.Errorf("%v is asked %d times by %v", op, n, callers[i])
+				}
 			}
+		}
+	}
+}
+
+// The schemes are those that the server's own rules know, whichever are switched on.
+func TestEverySchemeHasARowInTheMatrix(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "internal", "auth", "auth.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{"world": true, "auth": true} // what stands in lists, and is no proof
+	ast.Inspect(file, func(n ast.Node) bool {
+		f, is := n.(*ast.FuncDecl)
+		if !is || f.Name.Name != "scheme" {
+			return true
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if clause, is := n.(*ast.CaseClause); is {
+				for _, e := range clause.List {
+					name, err := strconv.Unquote(e.(*ast.BasicLit).Value)
+					if err != nil {
+						t.Error(err)
+					}
+					known[name] = true
+				}
+			}
+			return true
+		})
+		return false
+	})
+	if len(known) < 7 {
+		t.Fatalf("package auth knows only %v", known)
+	}
+	for name := range known {
+		row, has := granted[name]
+		if !has || (row.ids == nil) == (row.why == "") {
+			t.Errorf("scheme %q: want ids, or the reason why there are none", name)
+		}
+	}
+	for name := range granted {
+		if !known[name] {
+			t.Errorf("package auth does not know scheme %q", name)
+		}
+	}
+	// Each way to prove a name has a caller.
+	all := fmt.Sprint(withPasswords, withProofs)
+	for _, want := range []string{"digest bob", "digest super", "sasl bob", "sasl root", "x509 bob", "x509 root", "nobody"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("nobody asks as %s", want)
 		}
 	}
 }

@@ -31,7 +31,11 @@
 // server. It runs on Linux, as test/servers does.
 //
 // What random scripts cannot hold comes first: the table of known differences,
-// and the reaping of containers and TTL znodes, whose moment a server chooses.
+// the reaping of containers and TTL znodes, whose moment a server chooses, and the
+// matrix of permissions: each operation, asked by everybody who can prove a name in
+// some way, of znodes whose lists have each scheme. A client proves it by a
+// password, by SASL or by a certificate of TLS; the servers of the last two are
+// set up for both, Apache's with Netty.
 //
 // Two servers may differ where docs/differences.md says so. The generator does
 // not walk into those places; each has a script of its own in known.go, with

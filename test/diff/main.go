@@ -93,12 +93,19 @@ func compare(ctx context.Context, o options) error {
 	failures, requests := 0, 0
 	start := time.Now()
 	if !o.skipKnown && keep == nil {
-		m := matrix()
+		m := matrix(withPasswords)
 		same, err := p.one(m, nil, o)
 		if err != nil {
 			return fmt.Errorf("matrix of permissions: %w", err)
 		}
 		if requests += len(m.steps); !same {
+			failures++
+		}
+		n, same, err := compareProofs(ctx, kinds, o)
+		if err != nil {
+			return fmt.Errorf("matrix of permissions by proof: %w", err)
+		}
+		if requests += n; !same {
 			failures++
 		}
 	}

@@ -4,6 +4,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/conclave-project/conclave/internal/jute"
 	"github.com/conclave-project/conclave/zk"
@@ -129,26 +131,55 @@ func several(op zk.Op, subs ...step) step {
 	return s
 }
 
-// granted are the entries by which somebody may have a permission, or not. All callers come
-// from 127.0.0.1, and auth stands for the keeper.
-var granted = []struct{ scheme, id string }{
-	{"world", "anyone"}, {"ip", "127.0.0.1"}, {"ip", "10.0.0.0/8"}, {"digest", bobID}, {"digest", aliceID}, {"auth", ""},
+// granted has a row for each scheme of ACLs: the ids by which somebody may have a permission,
+// or not, or why there are none. All callers come from 127.0.0.1, and auth stands for the
+// keeper.
+var granted = map[string]struct {
+	ids []string
+	why string
+}{
+	"world":  {ids: []string{"anyone"}},
+	"ip":     {ids: []string{"127.0.0.1", "10.0.0.0/8"}},
+	"digest": {ids: []string{bobID, aliceID}},
+	"auth":   {ids: []string{""}},
+	"sasl":   {ids: []string{"bob", "alice"}},
+	"x509":   {ids: []string{nameOf("bob"), nameOf("alice")}},
+
+	"ensemble": {why: "it proves nothing, and no ACL may name it"},
 }
 
-// The connections of the matrix.
-const (
-	keeper = iota // makes the znodes, and changes them: the super user
-	caller        // asks, as bob
-	nobody        // asks, and has proved nothing
-	super         // asks, as the super user
-)
+// A caller is a connection of the matrix, and what it proves.
+type caller struct {
+	digest      string // user:password
+	sasl        string // the user, whose password is saslPassword
+	certificate string // with TLS
+}
 
-// proofs are what each of them proves.
-var proofs = []string{keeper: "super:admin", caller: "bob:secret", nobody: "", super: "super:admin"}
+func (c caller) String() string {
+	switch {
+	case c.digest != "":
+		return "digest " + c.digest
+	case c.sasl != "":
+		return "sasl " + c.sasl
+	case c.certificate != "":
+		return "x509 " + c.certificate
+	}
+	return "nobody"
+}
+
+// keeper makes the znodes, and changes them.
+var keeper = caller{digest: "super:admin"}
+
+// Those that ask: of servers as they are without settings, and of servers that know names by
+// other proofs, which the super user may have given, too.
+var (
+	withPasswords = []caller{{digest: "bob:secret"}, {}, {digest: "super:admin"}}
+	withProofs    = []caller{{sasl: "bob"}, {certificate: "bob"}, {sasl: "root"}, {certificate: "root"}, {}}
+)
 
 // matrix is the script by which each caller asks for everything with every permission, by every
 // scheme, while watches of the caller are there, and with changes that these would tell.
-func matrix() *script {
+func matrix(callers []caller) *script {
 	m := &script{}
 	xids := map[int]zk.Xid{}
 	add := func(conn int, s step) {
@@ -159,51 +190,52 @@ func matrix() *script {
 		}
 		m.steps = append(m.steps, s)
 	}
-	for conn, who := range proofs {
-		add(conn, step{kind: stepConnect, timeoutMs: sessionTimeoutMs})
-		if who == "" {
-			continue
+	ask := func(conn int, steps ...step) {
+		for _, s := range steps {
+			s.kind = stepRequest
+			s.alone = true
+			add(conn, s)
 		}
-		b := jute.AppendBytes(jute.AppendString(jute.AppendInt(nil, 0), "digest"), []byte(who))
-		add(conn, step{kind: stepRequest, op: zk.OpAuth, xid: zk.XidAuth, body: b, alone: true, text: "auth " + who})
+	}
+	for conn, who := range append([]caller{keeper}, callers...) {
+		add(conn, step{kind: stepConnect, timeoutMs: sessionTimeoutMs, certificate: who.certificate})
+		switch {
+		case who.digest != "":
+			b := jute.AppendBytes(jute.AppendString(jute.AppendInt(nil, 0), "digest"), []byte(who.digest))
+			ask(conn, step{op: zk.OpAuth, xid: zk.XidAuth, body: b, text: "auth " + who.digest})
+		case who.sasl != "":
+			add(conn, step{kind: stepProve, user: who.sasl})
+		}
 	}
 	n := 0
-	for _, g := range granted {
-		for perm := int32(zk.PermRead); perm <= int32(zk.PermAdmin); perm <<= 1 {
-			for op := zk.OpCloseSession; op <= zk.OpWhoAmI; op++ {
-				row := matrixRows[op]
-				if row.about == nil {
-					continue
-				}
-				for asks := caller; asks <= super; asks++ {
-					n++
-					path := fmt.Sprintf("/m%d", n)
-					for _, s := range []step{
-						createStep(zk.OpCreate, path, []byte("data"), aclList{entry(perm, g.scheme, g.id)}, 0, 0),
-						createStep(zk.OpCreate, path+"/c", nil, openACL, 0, 0),
-					} {
-						s.kind = stepRequest
-						s.alone = true
-						add(keeper, s)
+	for _, scheme := range slices.Sorted(maps.Keys(granted)) {
+		for _, id := range granted[scheme].ids {
+			for perm := int32(zk.PermRead); perm <= int32(zk.PermAdmin); perm <<= 1 {
+				for op := zk.OpCloseSession; op <= zk.OpWhoAmI; op++ {
+					row := matrixRows[op]
+					if row.about == nil {
+						continue
 					}
-					for _, s := range row.about(path) {
-						s.kind = stepRequest
-						s.alone = true
-						add(asks, s)
+					for i := range callers {
+						n++
+						path := fmt.Sprintf("/m%d", n)
+						ask(0, createStep(zk.OpCreate, path, []byte("data"), aclList{entry(perm, scheme, id)}, 0, 0),
+							createStep(zk.OpCreate, path+"/c", nil, openACL, 0, 0))
+						ask(1+i, row.about(path)...)
+						ask(0, pathStep(zk.OpSetData, path, append(jute.AppendBytes(nil, []byte("y")), u32(-1)...)),
+							createStep(zk.OpCreate, path+"/d", nil, openACL, 0, 0))
+						ask(1+i, pathStep(zk.OpExists, "/", []byte{0})) // events come before its answer
 					}
-					for _, s := range []step{
-						pathStep(zk.OpSetData, path, append(jute.AppendBytes(nil, []byte("y")), u32(-1)...)),
-						createStep(zk.OpCreate, path+"/d", nil, openACL, 0, 0),
-					} {
-						s.kind = stepRequest
-						s.alone = true
-						add(keeper, s)
-					}
-					after := alone(pathStep(zk.OpExists, "/", []byte{0})) // events come before its answer
-					after.kind = stepRequest
-					add(asks, after)
 				}
 			}
+		}
+	}
+	// What auth stands for, in the list of each of them, and what the others may do then.
+	for i := range callers {
+		path := fmt.Sprintf("/own%d", i)
+		ask(1+i, createStep(zk.OpCreate, path, []byte("data"), aclList{entry(31, "auth", "")}, 0, 0))
+		for j := range callers {
+			ask(1+j, pathStep(zk.OpGetACL, path, nil), pathStep(zk.OpGetData, path, unwatched))
 		}
 	}
 	return m

@@ -15,10 +15,10 @@ type pair struct {
 	names [2]string
 }
 
-func newPair(ctx context.Context, kinds [2]servers.Kind, reapMs int) (*pair, error) {
+func newPair(ctx context.Context, kinds [2]servers.Kind, reapMs int, how ...servers.Options) (*pair, error) {
 	p := &pair{}
 	for i, k := range kinds {
-		pool, err := newPool(ctx, k, reapMs)
+		pool, err := newPool(ctx, k, reapMs, how...)
 		if err != nil {
 			p.stop()
 			return nil, err

@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/conclave-project/conclave/test/servers"
 )
@@ -32,8 +34,9 @@ type pool struct {
 }
 
 // newPool starts servers whose containers and TTL znodes are looked at every
-// reapMs; an hour keeps them out of a run.
-func newPool(ctx context.Context, kind servers.Kind, reapMs int) (*pool, error) {
+// reapMs; an hour keeps them out of a run. What further options say of lines and properties
+// counts, too.
+func newPool(ctx context.Context, kind servers.Kind, reapMs int, how ...servers.Options) (*pool, error) {
 	if err := kind.Install(ctx); err != nil {
 		return nil, err
 	}
@@ -41,6 +44,10 @@ func newPool(ctx context.Context, kind servers.Kind, reapMs int) (*pool, error) 
 		stopped: make(chan struct{}), ended: make(chan struct{})}
 	p.options = servers.Options{Config: commonConfig, JavaFlags: javaFlags, HeapMiB: 128,
 		Properties: map[string]string{"znode.container.checkIntervalMs": fmt.Sprint(reapMs)}}
+	for _, o := range how {
+		p.options.Config = slices.Concat(p.options.Config, o.Config)
+		maps.Copy(p.options.Properties, o.Properties)
+	}
 	go p.run(ctx)
 	return p, nil
 }

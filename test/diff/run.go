@@ -127,6 +127,8 @@ func (r *run) step(at int) {
 		r.bytes(at, s)
 	case stepExpire:
 		r.expire(at, s)
+	case stepProve:
+		r.prove(at, s)
 	case stepQuiesce:
 		r.quiesce(at)
 	}
@@ -175,7 +177,7 @@ func (r *run) connect(at int, s *step, number int, name string) {
 func (r *run) handshake(at int, s *step, request *wire.ConnectRequest) (*conn, wire.ConnectResponse, bool) {
 	first := wire.AppendConnectRequest(nil, request)
 	first = wire.AppendRequest(first, &zk.Request{Xid: zk.XidPing, Op: zk.OpPing})
-	c, err := dial(r.addr, first)
+	c, err := dial(r.addr, r.script.shows[s.certificate], first)
 	if err != nil {
 		r.say(at, "%v", err)
 		return nil, wire.ConnectResponse{}, false

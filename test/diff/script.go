@@ -3,6 +3,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
 	"strings"
 
@@ -19,6 +20,7 @@ const (
 	stepRequest                 // one request
 	stepBytes                   // raw bytes, then wait for a reply or the end
 	stepExpire                  // let a new session with an ephemeral expire
+	stepProve                   // prove a name by SASL
 	stepQuiesce                 // wait until the server changes nothing any more
 )
 
@@ -44,6 +46,9 @@ type step struct {
 	mode       resumeMode
 	session    int // resume: index of the step that made it
 
+	certificate string // connect: with TLS, the one that the script has by this name
+	user        string // prove: the one who knows saslPassword
+
 	// request, bytes
 	op    zk.Op
 	xid   zk.Xid
@@ -59,13 +64,15 @@ type step struct {
 type script struct {
 	seed  uint64
 	steps []step
+	shows map[string]*tls.Config // by the certificate of a step
 }
 
 // String is the step as a person reads it.
 func (s *step) String() string {
 	switch s.kind {
 	case stepConnect:
-		return fmt.Sprintf("c%d connect timeout=%d%s", s.conn, s.timeoutMs, when(s.noReadOnly, " no-read-only-byte"))
+		return fmt.Sprintf("c%d connect timeout=%d%s%s", s.conn, s.timeoutMs, when(s.noReadOnly, " no-read-only-byte"),
+			when(s.certificate != "", " with the certificate of "+s.certificate))
 	case stepResume:
 		mode := [...]string{"", " bad-password", " no-password", " zxid-ahead", " unknown-session"}[s.mode]
 		return fmt.Sprintf("c%d resume s%d timeout=%d%s%s", s.conn, s.session, s.timeoutMs, mode,
@@ -79,6 +86,8 @@ func (s *step) String() string {
 		return fmt.Sprintf("c%d bytes %s", s.conn, s.text)
 	case stepExpire:
 		return fmt.Sprintf("c%d %s, and expire by %s", s.conn, s.text, [...]string{"disconnecting", "silence"}[s.mode])
+	case stepProve:
+		return fmt.Sprintf("c%d proves by SASL to be %s", s.conn, s.user)
 	case stepQuiesce:
 		return "quiesce"
 	}
