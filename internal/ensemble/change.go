@@ -18,6 +18,9 @@ type Rules struct {
 	ParticipantsMin int
 	// MultiAddress is multiAddress.enabled: servers may have several addresses.
 	MultiAddress bool
+	// SecurePorts is conclave.reconfigSecurePorts: a line may name a port for clients that
+	// speak TLS. ZooKeeper 3.9 reads one that does as if it named no port for clients at all.
+	SecurePorts bool
 	// IDMax is the greatest number of a server that comes in; 0 is no limit.
 	IDMax quorum.ID
 }
@@ -31,7 +34,7 @@ type Rules struct {
 //	Marshalling   the number of a server, group or version is none
 //	BadArguments  all else: the form of a line, an address that two servers
 //	              would have, a joining server without a client port, a secure
-//	              client port (no release of Apache's reads one yet), too few
+//	              client port that the rules do not allow, too few
 //	              participants, servers put in or out where groups count, a text
 //	              of more than 200 KiB, a changed server that could not be started
 //	              with its line
@@ -67,8 +70,8 @@ func (c *Config) allowed(before *Config, rules Rules) error {
 			return fmt.Errorf("server %d could not be started: with extendedTypesEnabled the greatest number is %d", m.ID, rules.IDMax)
 		case len(m.Quorum) > 1 && !rules.MultiAddress:
 			return fmt.Errorf("server %d has several addresses: that takes multiAddress.enabled=true", m.ID)
-		case m.Secure.Port != 0:
-			return fmt.Errorf("server %d has a port for clients that speak TLS, which other servers cannot read", m.ID)
+		case m.Secure.Port != 0 && !rules.SecurePorts:
+			return fmt.Errorf("server %d has a port for clients that speak TLS: that takes conclave.reconfigSecurePorts=true, and an ensemble without servers of ZooKeeper 3.9, which do not read it", m.ID)
 		}
 	}
 	if !c.canBeRead() {
@@ -155,7 +158,7 @@ func (b *Builder) join(line string, taken addresses) error {
 	if err != nil {
 		return err
 	}
-	if m.Client.Port == 0 {
+	if m.Client.Port == 0 && m.Secure.Port == 0 {
 		return errors.New("a server that joins needs a client port")
 	}
 	if before, ok := b.members[id]; ok {

@@ -130,6 +130,21 @@ func TestReconfigFollowsTheRules(t *testing.T) {
 	if _, code, _ := c.Change(ask("server.4=d:1:2|e:1:2;3", "-", "-"), Rules{ParticipantsMin: 2, MultiAddress: true}); code != zk.OK {
 		t.Error("several addresses:", code)
 	}
+	for spec, want := range map[string]zk.Code{
+		"d:1:2;3;4": zk.OK, "d:1:2;;4": zk.OK, "d:1:2;;[::1]:4": zk.OK, "d:1:2": zk.ErrBadArguments, "d:1:2;;": zk.ErrBadArguments,
+		"d:1:2;3;3": zk.ErrBadArguments, "d:1:2;d:3;3": zk.ErrBadArguments, "d:1:2;10.0.0.1:3;10.0.0.2:3": zk.OK, "d:1:2;3;2": zk.ErrBadArguments,
+	} {
+		next, code, why := c.Change(ask("server.4="+spec, "-", "-"), Rules{ParticipantsMin: 2, SecurePorts: true})
+		if code != want {
+			t.Errorf("%s, where ports for TLS may stand: %v, %v", spec, code, why)
+		}
+		if code != zk.OK {
+			continue
+		}
+		if again := mustParse(t, next.Text()); !again.Equal(next) || again.Member(4).Secure.Port == 0 {
+			t.Errorf("%s is written as %s", spec, next.Text())
+		}
+	}
 	for version, want := range map[int64]zk.Code{-1: zk.OK, 0x100000000: zk.OK, 0: zk.ErrBadVersion, 0x100000001: zk.ErrBadVersion} {
 		request := ask("-", "3", "-")
 		request.ConfigID = version

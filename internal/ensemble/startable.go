@@ -46,6 +46,7 @@ func (m *Member) take(taken map[Address]*Member) {
 
 var (
 	errSamePort   = errors.New("a port for learners is one for votes as well: those of several addresses are open on all")
+	errOnePort    = errors.New("its port for clients that speak TLS is its port for clients")
 	errClientPort = errors.New("a port for clients is one of its two ports for servers")
 )
 
@@ -56,6 +57,9 @@ func (m *Member) startable() error {
 	}
 	if m.ClientsMeetPeers(len(m.Quorum) > 1) {
 		return errClientPort
+	}
+	if m.Client.Port != 0 && m.Client.Port == m.Secure.Port && (m.Client.Wildcard() || m.Secure.Wildcard() || m.Client.Same(m.Secure)) {
+		return errOnePort
 	}
 	return nil
 }

@@ -14,7 +14,9 @@ import (
 type clientPort struct {
 	key    string
 	secure bool
-	ports  *ports.Ports // nil if the port is not open
+	ports  *ports.Ports // listens nowhere if the configuration names none
+
+	accepts bool // clients are taken, or will be once it is open; it belongs to the loop
 }
 
 // The ports for clients.
@@ -33,6 +35,10 @@ func (s *Server) listenForClients() error {
 			line = *m
 		}
 	}
+	for i := range s.clients {
+		p := &s.clients[i]
+		p.ports = ports.New(ports.Options{Name: p.key, Keep: true, Logger: s.cfg.Logger})
+	}
 	for i, wanted := range []string{s.cfg.ClientAddr, s.cfg.SecureAddr} {
 		p := &s.clients[i]
 		listener := s.cfg.Listener
@@ -48,7 +54,6 @@ func (s *Server) listenForClients() error {
 		if a := [clientPorts]ensemble.Address{line.Client, line.Secure}[i]; a.Port != 0 {
 			wanted = a.String()
 		}
-		p.ports = ports.New(ports.Options{Name: p.key, Keep: true, Logger: s.cfg.Logger})
 		p.ports.Take(cmp.Or(wanted, listener.Addr().String()), listener)
 	}
 	return nil
@@ -70,7 +75,7 @@ func (s *Server) Addr() net.Addr { return s.addrOf(plainPort) }
 func (s *Server) SecureAddr() net.Addr { return s.addrOf(securePort) }
 
 func (s *Server) addrOf(port int) net.Addr {
-	if s.clients[port].ports == nil {
+	if s.clients[port].ports == nil { // before the start
 		return nil
 	}
 	return s.clients[port].ports.Addr()
@@ -79,9 +84,16 @@ func (s *Server) addrOf(port int) net.Addr {
 // acceptClients begins to take clients.
 func (s *Server) acceptClients() {
 	for i := range s.clients {
-		if p := &s.clients[i]; p.ports != nil {
-			s.task(func() { s.accept(s.secured(p.ports, p.secure)) })
+		if p := &s.clients[i]; p.ports.Addr() != nil {
+			s.acceptOn(p)
 		}
+	}
+}
+
+func (s *Server) acceptOn(p *clientPort) {
+	if !p.accepts {
+		p.accepts = true
+		s.task(func() { s.accept(s.secured(p.ports, p.secure)) })
 	}
 }
 
@@ -95,11 +107,19 @@ func (s *Server) closeClientPorts() {
 }
 
 // moveClients takes clients where this server's line says, if it does. Those who are here
-// stay, and the old port is open until the new one is.
+// stay, and the old port is open until the new one is. A port for TLS is not opened without
+// the files of TLS, which are read at the start.
 func (s *Server) moveClients(m *ensemble.Member) {
 	for i, a := range []ensemble.Address{m.Client, m.Secure} {
-		if p := s.clients[i].ports; p != nil && a.Port != 0 {
-			p.Move(a.String())
+		p := &s.clients[i]
+		switch {
+		case a.Port == 0:
+		case p.secure && s.cfg.SecureClients == nil && s.cfg.SecureAddr == "":
+			s.cfg.Logger.Error("the port for clients that speak TLS is not opened before the next start: this server has read no files of TLS. "+
+				"Set ssl.keyStore.location and ssl.trustStore.location", "address", a)
+		default:
+			p.ports.Move(a.String())
+			s.acceptOn(p)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -179,6 +180,50 @@ func TestFirstReconfigThatNamesAClientPortMovesIt(t *testing.T) {
 	taken.Close()
 	awaittest.Until(t, "nobody listens on the port that was", func() bool { return !answers(ports[5]) })
 	listens(t, "the port is free", ports[4])
+}
+
+// A reconfig may give a server its first port for TLS: it opens where the files of TLS were
+// read, and never as one in clear text.
+func TestReconfigOpensAPortForTLS(t *testing.T) {
+	for _, has := range []bool{true, false} {
+		ports := freePorts(t, 4)
+		var secured atomic.Int64
+		s := start(t, vfs.NewMem(), func(c *Config) {
+			c.ID, c.Ensemble = 1, twoServers(t, ports[0], ports[1], 1, 2)
+			if has {
+				c.SecureClients = func(l net.Listener, secure bool) net.Listener {
+					if secure {
+						secured.Add(1)
+					}
+					return l
+				}
+			}
+		})
+		if s.SecureAddr() != nil {
+			t.Fatal("a port for TLS is open at the start")
+		}
+		for version, port := range ports[2:] {
+			now, err := ensemble.Parse(fmt.Sprintf("server.1=127.0.0.1:%d:%d;;127.0.0.1:%d\nserver.2=127.0.0.1:1:2\nversion=%x", ports[0], ports[1], port, version+1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.inspect(func(*replica.Replica) { s.reconfigure(&replica.Ensembles{InForce: now}) })
+			if has {
+				listens(t, "the port for TLS", port)
+				awaittest.Until(t, "it is where it is said to be", func() bool {
+					return s.SecureAddr() != nil && s.SecureAddr().(*net.TCPAddr).Port == port
+				})
+			}
+		}
+		var accepts bool
+		s.inspect(func(*replica.Replica) { accepts = s.clients[securePort].accepts })
+		if opened := secured.Load() == 1; opened != has || accepts != has {
+			t.Errorf("with files of TLS %t: it speaks TLS %t, and takes clients %t", has, opened, accepts)
+		}
+		if s.Addr() == nil {
+			t.Error("the port in clear text has gone")
+		}
+	}
 }
 
 // A server that was taken out is taken in again, with other ports. Others know it by the
