@@ -140,7 +140,22 @@ type prefixed struct {
 	long *longHandshakes // nil if hands are not shaken now
 	host netip.Addr
 	got  int64 // in this handshake
+
+	flight   int  // bytes that have come since this side has said something
+	answered bool // it has
 }
+
+// A client may say no more at a time than Java's servers take: a first message of half of
+// messageBytesMax, which is eight times what one with keys for quantum computers has, and then
+// certificates with what belongs to them.
+const (
+	messageBytesMax = 32 << 10 // of Java, jdk.tls.maxHandshakeMessageSize
+	firstBytesMax   = messageBytesMax / 2
+	flightBytesMax  = messageBytesMax + 1<<10 // with the heads of its records, and the proof of the key
+)
+
+// ErrLong is why a handshake ends in which a client says too much.
+var ErrLong = errors.New("the handshake is too long")
 
 // shaken is for the end of the handshake.
 func (p *prefixed) shaken() {
@@ -150,11 +165,30 @@ func (p *prefixed) shaken() {
 	p.long = nil
 }
 
-// count counts what has come in the handshake; false if it is too much.
-func (p *prefixed) count(n int) bool {
+// count counts what has come in the handshake, and returns why it is too much.
+func (p *prefixed) count(n int) error {
 	before := max(p.got, helloBytes)
 	p.got += int64(n)
-	return p.got <= before || p.long.add(p.host, p.got-before)
+	p.flight += n
+	most := firstBytesMax
+	if p.answered {
+		most = flightBytesMax
+	}
+	switch {
+	case p.flight > most:
+		return ErrLong
+	case p.got > before && !p.long.add(p.host, p.got-before):
+		return ErrCrowded
+	}
+	return nil
+}
+
+// Write implements net.Conn. What is said in a handshake answers all that has come.
+func (p *prefixed) Write(b []byte) (int, error) {
+	if p.long != nil { // nobody else reads or writes then
+		p.flight, p.answered = 0, true
+	}
+	return p.Conn.Write(b)
 }
 
 func (p *prefixed) Read(b []byte) (int, error) {
@@ -164,8 +198,10 @@ func (p *prefixed) Read(b []byte) (int, error) {
 		return n, nil
 	}
 	n, err := p.Conn.Read(b)
-	if p.long != nil && !p.count(n) {
-		return 0, ErrCrowded
+	if p.long != nil {
+		if why := p.count(n); why != nil {
+			return 0, why
+		}
 	}
 	return n, err
 }

@@ -3,9 +3,12 @@ package secure
 import (
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -79,13 +82,13 @@ func (c *standingConn) Close() error {
 func TestLongHandshakesOfOneHostLeaveSpaceToOthers(t *testing.T) {
 	var long longHandshakes
 	shake := func(host string, bytes int) (*prefixed, bool) {
-		p := &prefixed{long: &long, host: netip.MustParseAddr(host)}
-		return p, p.count(bytes)
+		p := &prefixed{long: &long, host: netip.MustParseAddr(host), answered: true}
+		return p, p.count(bytes) == nil
 	}
 	var silent []*prefixed
 	refused := 0
 	for range 1000 {
-		p, may := shake("10.9.9.9", 60<<10)
+		p, may := shake("10.9.9.9", 30<<10)
 		if silent = append(silent, p); !may {
 			refused++
 			p.shaken() // its connection is closed
@@ -98,7 +101,7 @@ func TestLongHandshakesOfOneHostLeaveSpaceToOthers(t *testing.T) {
 	}
 	for host := range 40 {
 		for range 10 {
-			p, _ := shake(fmt.Sprintf("10.1.0.%d", host), 60<<10)
+			p, _ := shake(fmt.Sprintf("10.1.0.%d", host), 30<<10)
 			silent = append(silent, p)
 		}
 	}
@@ -107,7 +110,7 @@ func TestLongHandshakesOfOneHostLeaveSpaceToOthers(t *testing.T) {
 	} else {
 		p.shaken()
 	}
-	if p, may := shake("10.0.0.1", helloBytes); !may || !p.count(0) {
+	if p, may := shake("10.0.0.1", helloBytes); !may || p.count(0) != nil {
 		t.Error("a short handshake is refused")
 	}
 	for _, p := range silent {
@@ -117,6 +120,112 @@ func TestLongHandshakesOfOneHostLeaveSpaceToOthers(t *testing.T) {
 	}
 	if long.all != 0 || len(long.of) != 0 {
 		t.Errorf("%d bytes, %v are kept", long.all, long.of)
+	}
+}
+
+// falling is the end of a client that says no more than left bytes once it was answered.
+type falling struct {
+	net.Conn
+	answered bool
+	left     int
+}
+
+func (f *falling) Read(b []byte) (int, error) {
+	f.answered = true
+	return f.Conn.Read(b)
+}
+
+func (f *falling) Write(b []byte) (int, error) {
+	if !f.answered {
+		return f.Conn.Write(b)
+	}
+	if len(b) > f.left {
+		n, err := f.Conn.Write(b[:f.left])
+		f.left = 0
+		return n, errors.Join(err, io.ErrShortWrite)
+	}
+	f.left -= len(b)
+	return f.Conn.Write(b)
+}
+
+// certified is a certificate of about so many bytes.
+func certified(ca *certtest.Authority, bytes int) *certtest.Identity {
+	var hosts []string
+	for i := range bytes / 32 {
+		hosts = append(hosts, fmt.Sprintf("host-%08d.example-example", i)) // 30 bytes, and their length
+	}
+	return ca.Issue("long", hosts...)
+}
+
+// TestOneLongHandshakeHasABound: a client that shows as much as it may, and stops before the
+// end, has taken 112 KiB of memory at most; what is longer is not read.
+func TestOneLongHandshakeHasABound(t *testing.T) {
+	ca := certtest.New("ca")
+	ports := &standing{}
+	source := open(t, settings(t, t.TempDir(), ca.Issue("server", "localhost"), ca))
+	addr := startServer(t, source, func(c *server.Config) {
+		c.ConnsPerIPMax, c.HandshakeTime = 0, time.Hour
+		c.SecureClients = func(l net.Listener, _ bool) net.Listener {
+			ports.Listener = l
+			return source.Listener(ports, false)
+		}
+	})
+	session(t, addr, client(ca, certified(ca, 28<<10)))
+	who := certified(ca, 31<<10)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		shows := client(ca, who)
+		shows.MinVersion, shows.MaxVersion = version, version
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		const many = 30 // far from what all those of a host may take together
+		already, closed := ports.waiting.Load(), ports.closed.Load()
+		var all []net.Conn
+		for range many {
+			c, err := net.Dial("tcp", addr)
+			must(t, err)
+			t.Cleanup(func() { c.Close() })
+			all = append(all, c)
+			left := len(who.Certificate.Raw) // less than all of it, with what is around it
+			if err := tls.Client(&falling{Conn: c, left: left}, shows).Handshake(); err == nil && version == tls.VersionTLS12 {
+				t.Fatal("the whole handshake went through")
+			}
+		}
+		awaittest.Until(t, "all wait for more, or are closed", func() bool {
+			return ports.waiting.Load()+ports.closed.Load() >= already+closed+many
+		})
+		if more := ports.closed.Load() - closed; more > 0 {
+			t.Errorf("%d are closed", more)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		each := (int64(after.HeapInuse+after.StackInuse) - int64(before.HeapInuse+before.StackInuse)) / many
+		t.Logf("%s: %d bytes each", tls.VersionName(version), each)
+		if each > raceFactor*112<<10 {
+			t.Errorf("%s: more than 112 KiB", tls.VersionName(version))
+		}
+		for _, c := range all {
+			c.Close()
+		}
+		awaittest.Until(t, "they have gone", func() bool {
+			source.long.mu.Lock()
+			defer source.long.mu.Unlock()
+			return source.long.all == 0
+		})
+	}
+	echoes := echo(t, source, false)
+	for kib, want := range map[int]bool{28: true, 40: false} {
+		if connects(t, echoes, client(ca, certified(ca, kib<<10))) != want {
+			t.Errorf("a certificate of %d KiB is taken: %t", kib, !want)
+		}
+	}
+	c, err := net.Dial("tcp", addr)
+	must(t, err)
+	defer c.Close()
+	_, _ = c.Write(longHello(firstBytesMax)) // it may be closed by then
+	must(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
+	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("a first message that has no end is read on")
 	}
 }
 
@@ -130,6 +239,7 @@ func TestUnfinishedHandshakesCostLittle(t *testing.T) {
 		"nothing":                 nil,
 		"a part of a record":      append([]byte{tlsHandshake, 3, 1, 0x40, 0}, make([]byte, 16<<10-1)...),
 		"a whole first flight":    firstFlight(t, config),
+		"a hello of 15 KiB":       longHello(15 << 10),
 		"a hello of 16 KiB":       longHello(16 << 10),
 		"a hello of 60 KiB":       longHello(60 << 10),
 		"a frame of the protocol": {0, 0, 0, 45},

@@ -15,6 +15,7 @@
 // Files: settings.go has the keys and what they mean, stores.go reads key and trust
 // stores, damage.go refuses those that are damaged before they do harm, source.go keeps
 // what was read and reads it again, verify.go compares certificates with hosts,
+// reverse.go finds the names of addresses,
 // revocation.go asks whether they were revoked, answers.go keeps what was said, lists.go
 // reads lists of the revoked, conn.go has the connections, name.go writes the names of
 // certificates as Java does, clientid.go finds the id of a client in one.

@@ -27,6 +27,7 @@ type Source struct {
 	clientAuth     tls.ClientAuthType
 	revocation     *revocation // nil: nobody is asked
 	idRule         *idRule     // nil: clients are known by their names
+	resolver       *resolver
 
 	read       atomic.Pointer[material]
 	refreshing sync.Mutex
@@ -54,7 +55,7 @@ const reloadEvery = time.Second
 // A server needs a key store, and a trust store unless it asks nobody for a certificate;
 // who only dials needs neither.
 func Open(prefix string, settings Settings, serves bool, logger *slog.Logger) (*Source, error) {
-	s := &Source{prefix: prefix, settings: settings, logger: logger}
+	s := &Source{prefix: prefix, settings: settings, logger: logger, resolver: systemResolver()}
 	var err error
 	if s.oldest, s.newest, err = settings.versions(prefix); err != nil {
 		return nil, err
@@ -204,10 +205,12 @@ func (s *Source) server(remote string, hosts func() []string) *tls.Config {
 			return nil // the settings want a certificate and do not need it
 		}
 		if checkHost {
-			if err := s.isFor(state.VerifiedChains[0], remote, ""); err != nil {
+			ctx, cancel := s.inTime()
+			defer cancel()
+			if err := s.isFor(ctx, state.VerifiedChains[0], remote, ""); err != nil {
 				return err
 			}
-			if hosts != nil && !isOneOf(hosts(), state.VerifiedChains[0], remote) {
+			if hosts != nil && !s.isOneOf(ctx, hosts(), state.VerifiedChains[0], remote) {
 				return fmt.Errorf("the certificate of %s is for no server of the configuration", subject(state.PeerCertificates[0]))
 			}
 		}
@@ -231,7 +234,9 @@ func (s *Source) dialer(host, remote string) *tls.Config {
 				return err
 			}
 			if !s.settings.NoHostCheck {
-				if err := s.isFor(chain, remote, host); err != nil {
+				ctx, cancel := s.inTime()
+				defer cancel()
+				if err := s.isFor(ctx, chain, remote, host); err != nil {
 					return err
 				}
 			}

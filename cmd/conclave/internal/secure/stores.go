@@ -76,9 +76,17 @@ func (s *Store) form(content []byte) (string, error) {
 		}
 		return "PKCS12", nil
 	case "BCFKS":
-		return "", fmt.Errorf("%s: stores of type BCFKS are not read: convert it to PKCS12 or PEM with keytool", s.Location)
+		return "", fmt.Errorf("%s: stores of type BCFKS are not read: convert it with %s", s.Location, s.convert())
 	}
 	return "", fmt.Errorf("%s: a store of type %q is not known: PEM, JKS and PKCS12 are", s.Location, s.Type)
+}
+
+// convert is the command that makes PKCS12 of a store of BCFKS. Java reads one with a provider
+// alone, which a machine that has such stores has. A password of its own is asked for.
+func (s *Store) convert() string {
+	return fmt.Sprintf("keytool -importkeystore -srckeystore %s -srcstoretype BCFKS -destkeystore %s.p12 -deststoretype PKCS12 "+
+		"-providerclass org.bouncycastle.jcajce.provider.BouncyCastleFipsProvider -providerpath bc-fips.jar, and name that file here",
+		s.Location, strings.TrimSuffix(s.Location, filepath.Ext(s.Location)))
 }
 
 // keys reads the private keys of a key store with their certificates.

@@ -48,7 +48,8 @@ func TestWhatCannotBeReadIsToldWithItsSetting(t *testing.T) {
 		{"missing", func(s *Settings) { s.Key.Location = dir + "/none.pem" }, "ssl.keyStore: stat"},
 		{"no type", func(s *Settings) { s.Trust.Location = file(t, dir, "trust.crt", trustStore(t, ca, "PEM", "")) }, "name it .pem, .jks or .p12"},
 		{"another type", func(s *Settings) { s.Key.Type = "KEYRING" }, `type "KEYRING" is not known`},
-		{"BCFKS", func(s *Settings) { s.Key.Type = "BCFKS" }, "convert it"},
+		{"BCFKS", func(s *Settings) { s.Key.Type = "BCFKS" }, "convert it with keytool -importkeystore -srckeystore " + good.Key.Location + " -srcstoretype BCFKS -destkeystore " + dir + "/key.p12 -deststoretype PKCS12"},
+		{"BCFKS by its name", func(s *Settings) { s.Trust.Location = file(t, dir, "t.bcfks", nil) }, "-destkeystore " + dir + "/t.p12"},
 		{"wrong password", func(s *Settings) {
 			s.Key = Store{Location: file(t, dir, "k.jks", keyStore(t, me, "JKS", "secret")), Password: "other"}
 		}, "password"},

@@ -11,9 +11,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/conclave-project/conclave/internal/names"
 )
 
 // chain verifies certificates up to an authority, and returns those on the way.
@@ -32,14 +29,11 @@ func (m *material) chain(certificates []*x509.Certificate, usage x509.ExtKeyUsag
 	return chains[0], nil
 }
 
-// reverseMax is how long names of an address are looked for, or addresses of names.
-const reverseMax = 5 * time.Second
-
 // isFor compares the first certificate of a chain with an address, then with the name that
 // was dialed, then with the names of the address if allowReverseDnsLookup is set, as
-// Apache does. With DialedNameOnly it compares it with what was dialed alone, a name or an
-// address: whose address a name has, the network says.
-func (s *Source) isFor(chain []*x509.Certificate, address, name string) error {
+// Apache does: with those that have the address. With DialedNameOnly it compares it with what
+// was dialed alone, a name or an address: whose address a name has, the network says.
+func (s *Source) isFor(ctx context.Context, chain []*x509.Certificate, address, name string) error {
 	if s.settings.DialedNameOnly && name != "" {
 		return verifyHost(chain, name)
 	}
@@ -53,33 +47,32 @@ func (s *Source) isFor(chain []*x509.Certificate, address, name string) error {
 	if !s.settings.ReverseDNS {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), reverseMax)
-	defer cancel()
-	names, lookUp := net.DefaultResolver.LookupAddr(ctx, address)
+	names, lookUp := s.resolver.namesOf(ctx, address)
 	if lookUp != nil {
 		return fmt.Errorf("%w; look up the names of %s: %w", err, address, lookUp)
 	}
 	for _, n := range names {
-		if verifyHost(chain, strings.TrimSuffix(n, ".")) == nil {
+		if verifyHost(chain, n) != nil {
+			continue
+		}
+		if s.resolver.has(ctx, n, address) {
 			return nil
 		}
+		return fmt.Errorf("%w; it is for %s, which %s says is its name, and has not this address", err, n, address)
 	}
 	return fmt.Errorf("%w; nor is it for its names %s", err, strings.Join(names, ", "))
 }
 
 // isOneOf reports whether a certificate is for one of some hosts; or is for the address
 // that it comes from, which was looked at before, and one of the hosts has.
-func isOneOf(hosts []string, chain []*x509.Certificate, address string) bool {
-	if slices.ContainsFunc(hosts, func(host string) bool { return verifyHost(chain, host) == nil }) {
-		return true
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), reverseMax)
-	defer cancel()
-	from := net.ParseIP(address)
-	return slices.ContainsFunc(hosts, func(host string) bool {
-		all, err := names.System().Addresses(ctx, host)
-		return err == nil && slices.ContainsFunc(all, func(a string) bool { return net.ParseIP(a).Equal(from) })
-	})
+func (s *Source) isOneOf(ctx context.Context, hosts []string, chain []*x509.Certificate, address string) bool {
+	return slices.ContainsFunc(hosts, func(host string) bool { return verifyHost(chain, host) == nil }) ||
+		slices.ContainsFunc(hosts, func(host string) bool { return s.resolver.has(ctx, host, address) })
+}
+
+// inTime is for the look-ups of one handshake.
+func (s *Source) inTime() (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), s.resolver.wait, errors.New("the name servers do not answer"))
 }
 
 // verifyHost compares the first certificate of a chain with a host: its alternative names,

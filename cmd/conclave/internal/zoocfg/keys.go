@@ -90,6 +90,8 @@ const (
 	whyThreads   = "there are no pools of threads to size"
 	whyCache     = "replies are read from the tree, there is no cache of them"
 	whyTLS       = "Go's own TLS is used"
+	whyStores    = "Java's own stores are not read: name the files with ssl.keyStore.location and ssl.trustStore.location, and those of ssl.quorum."
+	whyProviders = "there are no security providers of Java: leave it out. GODEBUG=fips140=on in the environment holds TLS to algorithms of FIPS 140"
 	whyTickets   = "a ticket is asked for again before it ends"
 	whyKerberos  = "Kerberos is built in"
 	whyCopies    = "the admin port has no snapshot and no restore: docs/operations.md has how to copy a server's data"
@@ -348,6 +350,8 @@ func (r *reader) ensembleKeys() map[string]setting {
 		"multiAddress.reachabilityCheckEnabled":   idle(flag(nil), whyAddresses),
 		"multiAddress.reachabilityCheckTimeoutMs": idle(count, whyAddresses),
 		"oraclePath": inEnsemble(refused(text(nil), "none", whyOracle)),
+		"conclave.reconfigSecurePorts": used(flag(&c.Reconfig.SecurePorts), "false", "a reconfig may give servers ports for clients that speak TLS (`;[clientPort];[host:]secureClientPort`), as ZooKeeper 3.10's does. "+
+			"Servers of ZooKeeper 3.9 read such a line as one without any port for clients: only for ensembles that have none. With `ssl.keyStore.location` a server opens its first one at once, else when it is started again. Not in Apache ZooKeeper 3.9"),
 		ownLineKey: used(text(&r.ownLine), "none", "the line of this server, what is after `server.N=`, where the `server.N` lines have none of it: it is to be added, or was taken out. "+
 			"With `reconfigEnabled=true`; the server writes it here itself. Not in Apache ZooKeeper, which does not start then"),
 		"conclave.linearizableReads":  used(flag(&c.LinearizableReads), "false", "a read sees every write that was acknowledged before it, on whichever server; it costs a round to the leader. Not in Apache ZooKeeper"),
@@ -401,6 +405,9 @@ func (r *reader) otherKeys() map[string]setting {
 		"com.sun.security.enableCRLDP":                 javaOnly(idle(flag(nil), "ssl.crl reads the list that the certificate names")),
 		"com.sun.security.onlyCheckRevocationOfEECert": javaOnly(refused(flag(nil), "false", "every certificate that a server or client shows is looked for")),
 		"jdk.tls.rejectClientInitiatedRenegotiation":   javaOnly(idle(flag(nil), "no client may renegotiate")),
+		"jdk.tls.ephemeralDHKeySize":                   javaOnly(idle(anything, "keys are agreed on with elliptic curves alone")),
+		"javax.net.ssl.trustStore":                     javaOnly(refused(anything, "", whyStores)),
+		"java.security.properties":                     javaOnly(refused(anything, "", whyProviders)),
 		"java.rmi.server.hostname":                     javaOnly(idle(anything, whyJava)),
 		"hostProvider.dnsSrvRefreshIntervalSeconds":    idle(anything, whyClients),
 	}
@@ -448,8 +455,11 @@ func (r *reader) keyFamilies() []family {
 		{"metricsProvider.", idle(text(nil), whyMetrics)},
 		{"-", idle(text(nil), whyJava)}, // in SERVER_JVMFLAGS
 		{"com.sun.management.", javaOnly(idle(text(nil), whyJava))},
+		{"javax.net.ssl.", javaOnly(idle(text(nil), whyStores))},
+		{"jdk.tls.", javaOnly(refused(text(nil), "", "what TLS may speak is set with enabledProtocols and ciphersuites, of ssl. and of ssl.quorum."))},
+		{"org.bouncycastle.", javaOnly(refused(text(nil), "", whyProviders))},
 		{superUsers, used(r.superUser, "none", "more names that may do everything")},
-		{"authProvider.", refused(r.provider, builtInProviders, "only the schemes world, ip, digest, x509 and sasl are built in")},
+		{"authProvider.", refused(r.provider, builtInProviders, "only the schemes world, ip, digest, x509 and sasl are built in: prove names by a certificate or by SASL, and leave this line out")},
 	}
 }
 

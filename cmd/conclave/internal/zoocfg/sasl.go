@@ -38,7 +38,7 @@ func (r *reader) saslKeys() map[string]setting {
 		"java.security.auth.login.config":          javaOnly(used(text(&s.File), "none", "the JAAS file")),
 		"java.security.krb5.conf":                  javaOnly(used(text(&s.Krb5Conf), "`KRB5_CONFIG`, or /etc/krb5.conf", "Kerberos' configuration")),
 		"SASLAuthenticationProvider.superPassword": used(text(&s.SuperPassword), "none", "the password of the user `super`, instead of that in the file"),
-		"fips-mode":                         used(flag(&s.FIPS), "true", "no DIGEST-MD5: a section that needs it is refused. Host names are compared in one way in any case"),
+		"fips-mode":                         used(flag(&s.FIPS), "true", "no DIGEST-MD5: a section that needs it is refused; no names of addresses are looked up (`allowReverseDnsLookup`). Hosts are compared by Go's library in any case, between servers, too, where Apache's compare none in this mode"),
 		"sasl.serverconfig":                 used(text(&s.Section), "Server", "the section for clients"),
 		"superUser":                         used(r.superUser, "none", "a name that may do everything"),
 		"letAnySaslUserDoX":                 used(text(&names.AnyoneAs), "none", "what an ACL lets this name do, it lets everybody do who has proved one"),

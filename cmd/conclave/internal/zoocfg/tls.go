@@ -56,7 +56,7 @@ func (r *reader) tlsKeys() map[string]setting {
 }
 
 const (
-	storeType    = "`PEM` (.pem, key and certificates in one file), `JKS` (.jks) or `PKCS12` (.p12). BCFKS is not read"
+	storeType    = "`PEM` (.pem, key and certificates in one file), `JKS` (.jks) or `PKCS12` (.p12). `BCFKS` is refused, with the line of keytool that converts it"
 	passwordPath = "a file with the password, which counts instead"
 )
 
@@ -77,12 +77,12 @@ func (r *reader) family(table map[string]setting, prefix string, s *secure.Setti
 		"clientAuth":                 used(text(&s.ClientAuth), "need", "who connects must show a certificate (`need`), may (`want`: a bad one is refused), or is not asked (`none`)"),
 		"hostnameVerification":       used(notFlag(&s.NoHostCheck), "true", "the certificate of a server that is dialed is for its address or for its name"),
 		"clientHostnameVerification": used(flag(&s.ClientHostCheck), "false; `ssl.quorum.`: true", "the certificate of who connects is for the address it comes from"),
-		"allowReverseDnsLookup":      used(flag(&s.ReverseDNS), "false", "or for a name of that address"),
+		"allowReverseDnsLookup":      used(flag(&s.ReverseDNS), "false", "with `fips-mode=false`: or for a name of that address, which has that address"),
 		"crl": used(flag(&s.CRL), "false", "a certificate must not stand in the list of revoked ones that it names (over HTTP); one that names none, "+
 			"or whose list cannot be had, is out of date or is one of other certificates, is refused"),
 		"ocsp": used(flag(&s.OCSP), "false", "the responder that it names must call it good. With `crl` too the list counts where no responder answers. "+
 			"An answer that names no end ends 15 minutes after it was made. Answers are kept for an hour at most"),
-		"context.supplier.class":          refused(text(nil), "none", "there are no Java classes here"),
+		"context.supplier.class":          refused(text(nil), "none", "there are no Java classes here: name the files with keyStore.location and trustStore.location"),
 		"handshakeDetectionTimeoutMillis": idle(number[int](nil, math.MinInt32, math.MaxInt32), "the first byte shows it, and a handshake ends with the time before a session"),
 	} {
 		table[prefix+name] = setting
@@ -101,7 +101,9 @@ func (r *reader) tls() {
 	if c.SecureAddr != "" && c.SecureAddr == c.ClientAddr {
 		r.missing("secureClientPort", fmt.Sprintf("%d is clientPort, too: one port for both is client.portUnification=true with clientPort alone", r.securePort))
 	}
-	clients.Serves = c.SecureAddr != "" || clients.PlainToo
+	r.namesOfAddresses()
+	later := c.Ensemble != nil && c.Reconfig.SecurePorts && clients.Settings.Key.Location != "" // a reconfig may open one
+	clients.Serves = c.SecureAddr != "" || clients.PlainToo || later
 	c.Auth.X509 = clients.Serves
 	if _, given := r.seen[membersOnly]; !given {
 		peers.MembersOnly = !c.ReconfigEnabled
@@ -111,6 +113,21 @@ func (r *reader) tls() {
 	r.idleTLS(PeerTLS, "without sslQuorum or portUnification, and an ensemble, no port for servers speaks TLS", func(key string) bool {
 		return peersSpeak || r.out.Admin.TLS.Serves && r.ofAdmin(key)
 	})
+}
+
+// namesOfAddresses asks nobody for them in FIPS mode, as in Apache, whose trust manager that
+// does is not used then.
+func (r *reader) namesOfAddresses() {
+	for _, family := range []struct {
+		prefix string
+		s      *secure.Settings
+	}{{ClientTLS, &r.out.ClientTLS.Settings}, {PeerTLS, &r.out.PeerTLS.Settings}} {
+		if r.out.SASL.FIPS && family.s.ReverseDNS {
+			family.s.ReverseDNS = false
+			e := r.seen[family.prefix+"allowReverseDnsLookup"]
+			r.remark(&e, "has no effect beside fips-mode, which is on unless fips-mode=false is set: as in Apache ZooKeeper no names of addresses are looked up then")
+		}
+	}
 }
 
 // idleTLS remarks settings of a family that have no effect because no port speaks TLS.

@@ -91,40 +91,45 @@ func TestEveryServedKeyReachesTheServer(t *testing.T) {
 
 func TestMistakesAreToldWithFileLineAndNearestKey(t *testing.T) {
 	for line, want := range map[string]string{
-		"clientport=2182":                               "zoo.cfg:3: clientport: unknown key; did you mean clientPort?",
-		"autopurge.purgeInteval=1":                      "zoo.cfg:3: autopurge.purgeInteval: unknown key; did you mean autopurge.purgeInterval?",
-		"snapConut=5":                                   "zoo.cfg:3: snapConut: unknown key; did you mean snapCount?",
-		"tickTime=2s":                                   `zoo.cfg:3: tickTime: "2s" is not a whole number`,
-		"tickTime=0":                                    "zoo.cfg:3: tickTime: 0 is not from 1 to 2147483647",
-		"clientPort=99999":                              "zoo.cfg:3: clientPort: 99999 is not from 0 to 65535",
-		"reconfigEnabled=yes":                           `zoo.cfg:3: reconfigEnabled: "yes" is not true or false`,
-		"forceSync=false":                               `zoo.cfg:3: forceSync: "false" is not no or yes`,
-		"autopurge.purgeInterval=1w":                    `zoo.cfg:3: autopurge.purgeInterval: "1w" is not a number of hours, or a number and one of ms s m h d`,
-		"maxSessionTimeout=100":                         "zoo.cfg:3: maxSessionTimeout: the shortest session (6000 ms) is longer than the longest (100 ms)",
-		"snapshot.compression.method=xz":                `zoo.cfg:3: snapshot.compression.method: "xz" is not gz or snappy`,
-		"secureClientPort=2181":                         "zoo.cfg:3: secureClientPort: 2181 is clientPort, too: one port for both is client.portUnification=true with clientPort alone",
-		"secureClientPortAddress=127.0.0.1":             "zoo.cfg: secureClientPort is not set though secureClientPortAddress is",
-		"ssl.keyStor.location=/k":                       "zoo.cfg:3: ssl.keyStor.location: unknown key; did you mean ssl.keyStore.location?",
-		"ssl.context.supplier.class=com.example.A":      `zoo.cfg:3: ssl.context.supplier.class: "com.example.A" is refused: there are no Java classes here`,
-		"authProvider.1=com.example.A":                  `zoo.cfg:3: authProvider.1: "com.example.A" is refused: only the schemes world, ip, digest, x509 and sasl are built in`,
-		"audit.impl.class=com.example.A":                `zoo.cfg:3: audit.impl.class: "com.example.A" is refused: there are no Java classes here, and this one's lines are written`,
-		"requestThrottleLimit=9":                        `zoo.cfg:3: requestThrottleLimit: "9" is refused: ZooKeeper's documentation names it so, but ZooKeeper does not read that name: write request_throttle_max_requests`,
-		"closeSessionTxn.enabled=false":                 `zoo.cfg:3: closeSessionTxn.enabled: "false" is refused: files are written as ZooKeeper 3.9 writes them by default`,
-		"clientPort=0":                                  "zoo.cfg:3: clientPort: is not set: no client could connect",
-		"standaloneEnabled=false":                       "zoo.cfg:3: standaloneEnabled: false asks for an ensemble, but there are no server lines",
-		"server.x=a:1:2":                                `zoo.cfg:3: server.x: "x" is not the number of a server: not a number`,
-		"server.1=a:1":                                  `zoo.cfg:3: server.1: "a:1": want host:quorumPort:electionPort[:participant|observer]: 2 parts`,
-		"server.1=a:1:2;2182":                           "zoo.cfg:3: server.1: client port 2182 is not clientPort 2181",
-		"server.1=a:1:2:observer":                       "zoo.cfg:3: server.1: 1 servers and no participant among them: nobody could vote",
-		"Server.1=a:1:2":                                "zoo.cfg:3: Server.1: unknown key; did you mean server.1?",
-		"sever.1=a:1:2":                                 "zoo.cfg:3: sever.1: unknown key; did you mean server.1?",
-		"wieght.1=2":                                    "zoo.cfg:3: wieght.1: unknown key; did you mean weight.1?",
-		"dynamicConfigFile=none":                        "zoo.cfg:3: dynamicConfigFile: open none: file does not exist",
-		"dynamicConfigFile=key.dynamic":                 "key.dynamic:2: clientPort: only server., group. and weight. lines may stand in a dynamic configuration file",
-		"electionAlg=0":                                 `zoo.cfg:3: electionAlg: "0" is not 3, the fast election: there is no other`,
-		"peerType=leader":                               `zoo.cfg:3: peerType: "leader" is not observer or participant`,
-		"server.1=a:1:2\nserver.2=a:1:3:observer":       "zoo.cfg:3: server.1: observers need an ensemble of at least two participants, or standaloneEnabled=false",
-		"server.1=a:1:2\ndynamicConfigFile=two.dynamic": "zoo.cfg:3: server.1: may not stand here when dynamicConfigFile is set",
+		"clientport=2182":                          "zoo.cfg:3: clientport: unknown key; did you mean clientPort?",
+		"autopurge.purgeInteval=1":                 "zoo.cfg:3: autopurge.purgeInteval: unknown key; did you mean autopurge.purgeInterval?",
+		"snapConut=5":                              "zoo.cfg:3: snapConut: unknown key; did you mean snapCount?",
+		"tickTime=2s":                              `zoo.cfg:3: tickTime: "2s" is not a whole number`,
+		"tickTime=0":                               "zoo.cfg:3: tickTime: 0 is not from 1 to 2147483647",
+		"clientPort=99999":                         "zoo.cfg:3: clientPort: 99999 is not from 0 to 65535",
+		"reconfigEnabled=yes":                      `zoo.cfg:3: reconfigEnabled: "yes" is not true or false`,
+		"forceSync=false":                          `zoo.cfg:3: forceSync: "false" is not no or yes`,
+		"autopurge.purgeInterval=1w":               `zoo.cfg:3: autopurge.purgeInterval: "1w" is not a number of hours, or a number and one of ms s m h d`,
+		"maxSessionTimeout=100":                    "zoo.cfg:3: maxSessionTimeout: the shortest session (6000 ms) is longer than the longest (100 ms)",
+		"snapshot.compression.method=xz":           `zoo.cfg:3: snapshot.compression.method: "xz" is not gz or snappy`,
+		"secureClientPort=2181":                    "zoo.cfg:3: secureClientPort: 2181 is clientPort, too: one port for both is client.portUnification=true with clientPort alone",
+		"secureClientPortAddress=127.0.0.1":        "zoo.cfg: secureClientPort is not set though secureClientPortAddress is",
+		"ssl.keyStor.location=/k":                  "zoo.cfg:3: ssl.keyStor.location: unknown key; did you mean ssl.keyStore.location?",
+		"ssl.context.supplier.class=com.example.A": `zoo.cfg:3: ssl.context.supplier.class: "com.example.A" is refused: there are no Java classes here: name the files with keyStore.location and trustStore.location`,
+		"authProvider.1=com.example.A":             `zoo.cfg:3: authProvider.1: "com.example.A" is refused: only the schemes world, ip, digest, x509 and sasl are built in: prove names by a certificate or by SASL, and leave this line out`,
+		"authProvider.1=org.apache.zookeeper.server.auth.KeyAuthenticationProvider": `zoo.cfg:3: authProvider.1: "org.apache.zookeeper.server.auth.KeyAuthenticationProvider" is refused: only the schemes world, ip, digest, x509 and sasl are built in: prove names by a certificate or by SASL, and leave this line out`,
+		"javax.net.ssl.trustStore=/cacerts":                                         `zoo.cfg:3: javax.net.ssl.trustStore: "/cacerts" is refused: ` + whyStores,
+		"java.security.properties=/fips":                                            `zoo.cfg:3: java.security.properties: "/fips" is refused: ` + whyProviders,
+		"org.bouncycastle.fips.approved_only=true":                                  `zoo.cfg:3: org.bouncycastle.fips.approved_only: "true" is refused: ` + whyProviders,
+		"jdk.tls.server.protocols=TLSv1.3":                                          `zoo.cfg:3: jdk.tls.server.protocols: "TLSv1.3" is refused: what TLS may speak is set with enabledProtocols and ciphersuites, of ssl. and of ssl.quorum.`,
+		"audit.impl.class=com.example.A":                                            `zoo.cfg:3: audit.impl.class: "com.example.A" is refused: there are no Java classes here, and this one's lines are written`,
+		"requestThrottleLimit=9":                                                    `zoo.cfg:3: requestThrottleLimit: "9" is refused: ZooKeeper's documentation names it so, but ZooKeeper does not read that name: write request_throttle_max_requests`,
+		"closeSessionTxn.enabled=false":                                             `zoo.cfg:3: closeSessionTxn.enabled: "false" is refused: files are written as ZooKeeper 3.9 writes them by default`,
+		"clientPort=0":                                                              "zoo.cfg:3: clientPort: is not set: no client could connect",
+		"standaloneEnabled=false":                                                   "zoo.cfg:3: standaloneEnabled: false asks for an ensemble, but there are no server lines",
+		"server.x=a:1:2":                                                            `zoo.cfg:3: server.x: "x" is not the number of a server: not a number`,
+		"server.1=a:1":                                                              `zoo.cfg:3: server.1: "a:1": want host:quorumPort:electionPort[:participant|observer]: 2 parts`,
+		"server.1=a:1:2;2182":                                                       "zoo.cfg:3: server.1: client port 2182 is not clientPort 2181",
+		"server.1=a:1:2:observer":                                                   "zoo.cfg:3: server.1: 1 servers and no participant among them: nobody could vote",
+		"Server.1=a:1:2":                                                            "zoo.cfg:3: Server.1: unknown key; did you mean server.1?",
+		"sever.1=a:1:2":                                                             "zoo.cfg:3: sever.1: unknown key; did you mean server.1?",
+		"wieght.1=2":                                                                "zoo.cfg:3: wieght.1: unknown key; did you mean weight.1?",
+		"dynamicConfigFile=none":                                                    "zoo.cfg:3: dynamicConfigFile: open none: file does not exist",
+		"dynamicConfigFile=key.dynamic":                                             "key.dynamic:2: clientPort: only server., group. and weight. lines may stand in a dynamic configuration file",
+		"electionAlg=0":                                                             `zoo.cfg:3: electionAlg: "0" is not 3, the fast election: there is no other`,
+		"peerType=leader":                                                           `zoo.cfg:3: peerType: "leader" is not observer or participant`,
+		"server.1=a:1:2\nserver.2=a:1:3:observer":                                   "zoo.cfg:3: server.1: observers need an ensemble of at least two participants, or standaloneEnabled=false",
+		"server.1=a:1:2\ndynamicConfigFile=two.dynamic":                             "zoo.cfg:3: server.1: may not stand here when dynamicConfigFile is set",
 	} {
 		if _, err := read(t, line); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", line, err, want)
@@ -168,14 +173,16 @@ func TestWhatApacheWouldStartWithStartsWithRemarks(t *testing.T) {
 		"connection_throttle_tokens=9\nconnection_throttle_renew_session_weight=2":                   "zoo.cfg:4: connection_throttle_renew_session_weight: has no effect: connection_throttle_weight_enabled is not set",
 		"connection_throttle_tokens=9\nconnection_throttle_drop_increase=0.1":                        "zoo.cfg:4: connection_throttle_drop_increase: has no effect: connection_throttle_freeze_time is not set",
 		"DigestAuthenticationProvider.digestAlg=SHA-256\nDigestAuthenticationProvider.enabled=false": "zoo.cfg:3: DigestAuthenticationProvider.digestAlg: has no effect: DigestAuthenticationProvider.enabled=false",
-		"sslQuorum=true\noraclePath=/x":              "",
-		"peerType=observer":                          "",
-		"ssl.keyStore.location=/k":                   "zoo.cfg:3: ssl.keyStore.location: has no effect: without secureClientPort or client.portUnification no port for clients speaks TLS",
-		"secureClientPort=2281\nssl.clientAuth=none": "",
-		"server.1=a:1:2:participant;2181":            "",
-		"dataDir=data":                               "zoo.cfg:3: dataDir: stands twice, line 1 is not used\nzoo.cfg:3: dataDir: data is relative to the working directory",
-		"commitProcessor.numWorkerThreads=16":        "",
-		"jute.maxbuffer=2000000":                     "zoo.cfg:3: jute.maxbuffer: has an effect here, but not in Apache ZooKeeper, which takes it as a Java property alone, with -D",
+		"sslQuorum=true\noraclePath=/x":                                          "",
+		"peerType=observer":                                                      "",
+		"ssl.keyStore.location=/k":                                               "zoo.cfg:3: ssl.keyStore.location: has no effect: without secureClientPort or client.portUnification no port for clients speaks TLS",
+		"secureClientPort=2281\nssl.clientAuth=none":                             "",
+		"secureClientPort=2281\nssl.allowReverseDnsLookup=true":                  "zoo.cfg:4: ssl.allowReverseDnsLookup: has no effect beside fips-mode, which is on unless fips-mode=false is set: as in Apache ZooKeeper no names of addresses are looked up then",
+		"secureClientPort=2281\nssl.allowReverseDnsLookup=true\nfips-mode=false": "",
+		"server.1=a:1:2:participant;2181":                                        "",
+		"dataDir=data":                                                           "zoo.cfg:3: dataDir: stands twice, line 1 is not used\nzoo.cfg:3: dataDir: data is relative to the working directory",
+		"commitProcessor.numWorkerThreads=16":                                    "",
+		"jute.maxbuffer=2000000":                                                 "zoo.cfg:3: jute.maxbuffer: has an effect here, but not in Apache ZooKeeper, which takes it as a Java property alone, with -D",
 	} {
 		c, err := read(t, line)
 		if err != nil || strings.Join(c.Remarks, "\n") != want {
@@ -318,5 +325,34 @@ func TestSessionsThatRequireSASLAreNotOpenedByOtherSchemes(t *testing.T) {
 	if err != nil || !slices.Equal(c.Server.Auth.Enforce, []string{"sasl"}) ||
 		!slices.ContainsFunc(c.Remarks, func(r string) bool { return strings.Contains(r, "has no effect beside sessionRequireClientSASLAuth") }) {
 		t.Errorf("%+v, remarks %q, %v", c.Server.Auth.Enforce, c.Remarks, err)
+	}
+}
+
+// In FIPS mode Apache compares no names of addresses, and it is on unless it is set off.
+func TestNamesOfAddressesAreForServersWithoutFIPSMode(t *testing.T) {
+	const tls = "secureClientPort=2281\nssl.allowReverseDnsLookup=true\nssl.quorum.allowReverseDnsLookup=true\n"
+	for lines, want := range map[string]bool{tls: false, tls + "fips-mode=true": false, tls + "fips-mode=false": true, "fips-mode=false": false} {
+		c, err := read(t, lines)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.ClientTLS.Settings.ReverseDNS != want || c.PeerTLS.Settings.ReverseDNS != want {
+			t.Errorf("%q: for clients %t, between servers %t", lines, c.ClientTLS.Settings.ReverseDNS, c.PeerTLS.Settings.ReverseDNS)
+		}
+	}
+}
+
+// A reconfig may give a server of an ensemble its first port for TLS, so that its files are
+// read at the start.
+func TestFilesOfTLSAreReadForAPortToCome(t *testing.T) {
+	const two, store = "server.1=a:1:2;2181\nserver.2=b:1:2;2181\ninitLimit=5\nsyncLimit=5\n", "ssl.keyStore.location=/k.pem\n"
+	for lines, want := range map[string]bool{
+		two + store + "conclave.reconfigSecurePorts=true": true, two + store: false, two + "conclave.reconfigSecurePorts=true": false,
+		store + "conclave.reconfigSecurePorts=true": false,
+	} {
+		c, err := read(t, lines)
+		if c.ClientTLS.Serves != want || c.Server.Auth.X509 != want {
+			t.Errorf("%q: TLS %t, scheme x509 %t (%v)", lines, c.ClientTLS.Serves, c.Server.Auth.X509, err)
+		}
 	}
 }
