@@ -18,6 +18,12 @@ import (
 // machine.
 func secured(t *testing.T, more ...string) []string {
 	t.Helper()
+	return append(securedFor(t, "localhost", "127.0.0.1"), more...)
+}
+
+// securedFor are those with certificates for some hosts.
+func securedFor(t *testing.T, hosts ...string) []string {
+	t.Helper()
 	dir := t.TempDir()
 	file := func(name string, content []byte) string {
 		path := filepath.Join(dir, name)
@@ -25,11 +31,11 @@ func secured(t *testing.T, more ...string) []string {
 		return path
 	}
 	authority := certtest.New("authority")
-	server := authority.Issue("server", "localhost", "127.0.0.1")
-	return append([]string{
+	server := authority.Issue("server", hosts...)
+	return []string{
 		"ssl.quorum.keyStore.location=" + file("key.pem", append(server.KeyPEM(), server.PEM()...)),
 		"ssl.quorum.trustStore.location=" + file("trust.pem", authority.PEM()),
-	}, more...)
+	}
 }
 
 // exchange puts a file in the place of another.
@@ -116,6 +122,24 @@ func TestMixturesOverTLS(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Apache's servers compare no hosts with certificates in fips-mode, which is on unless it is
+// set off. Ours do, and are one ensemble with them where that is set off.
+func TestCertificatesForOtherHosts(t *testing.T) {
+	config := append(securedFor(t, "elsewhere.invalid"), "sslQuorum=true")
+	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "J9 J9 G"), Config: config})
+	s.startUnder(2)
+	ours := s.e.Member(3)
+	must(t, ours.Launch(t.Context()))
+	waitFor(t, "our server says why it does not join", func() bool { return strings.Contains(ours.Log(), "is not for 127.0.0.1") })
+	if status, err := ours.Status(); err == nil {
+		t.Errorf("it serves: %+v", status)
+	}
+	must(t, ours.Kill())
+	s.e.Configure(append(config, "ssl.quorum.hostnameVerification=false"))
+	s.startRest()
+	everyOperation(t, ours)
 }
 
 // An ensemble gets TLS between its servers in three rounds of restarts, while clients
