@@ -3,12 +3,16 @@
 package ensemble
 
 import (
+	"crypto/tls"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/certtest"
+	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/test/servers"
 	"github.com/conclave-project/conclave/test/workload"
 )
@@ -49,6 +53,58 @@ func TestReconfigWhileWriting(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A reconfig gives servers ports for clients that speak TLS: open at once, and kept by a
+// server that is started again.
+func TestReconfigGivesPortsForTLS(t *testing.T) {
+	dir := t.TempDir()
+	authority := certtest.New("authority")
+	server := authority.Issue("server", "127.0.0.1")
+	exchange(t, filepath.Join(dir, "key.pem"), append(server.KeyPEM(), server.PEM()...))
+	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "G G G"), Reconfig: true, Config: []string{servers.SuperDigest,
+		"ssl.keyStore.location=" + filepath.Join(dir, "key.pem"), "ssl.clientAuth=none", "conclave.reconfigSecurePorts=true"}})
+	must(t, s.e.Start(t.Context()))
+	s.work(workload.Options{Writers: 2, Readers: 1, Pause: 2 * time.Millisecond, StaleAllowed: true})
+	s.await(100)
+	for _, m := range s.e.Members {
+		port, err := childtest.FreePort()
+		must(t, err)
+		addr := fmt.Sprintf("127.0.0.1:%d", port)
+		line := m.Line() + ";" + addr
+		s.reconfig(fmt.Sprintf("server %d gets a port for TLS", m.ID), client.Change{Joining: []string{line}})
+		served := func() bool {
+			c, err := tls.Dial("tcp", addr, &tls.Config{RootCAs: authority.Pool()})
+			if err == nil {
+				c.Close()
+			}
+			return err == nil
+		}
+		waitFor(t, "the port is open", served)
+		must(t, m.Stop())
+		must(t, m.Start(t.Context()))
+		s.awaitRole(m)
+		if !served() {
+			t.Errorf("server %d does not open the port again", m.ID)
+		}
+		got, err := s.configuration()
+		if err != nil || !strings.Contains(got, line) {
+			t.Errorf("the configuration has no line %s: %s, %v", line, got, err)
+		}
+	}
+	s.await(100)
+	s.check()
+}
+
+// configuration is what clients read of it.
+func (s *scene) configuration() (string, error) {
+	c, err := client.Dial(s.t.Context(), strings.Join(s.addrs(), ","), client.Options{})
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	data, _, err := c.Get(s.t.Context(), "/zookeeper/config")
+	return string(data), err
 }
 
 // grow adds a new server, in the place of another if one is given.
