@@ -30,6 +30,15 @@ func openTLS(config *zoocfg.Config, logger *slog.Logger) (*securePorts, error) {
 		if p.peers, err = secure.Open(zoocfg.PeerTLS, peers.Settings, true, logger); err != nil {
 			return nil, cli.Usage(configHint, "TLS between servers: %w", err)
 		}
+		if line := config.Server.Line(); line != nil {
+			var hosts []string
+			for _, address := range line.Quorum {
+				hosts = append(hosts, address.Host)
+			}
+			if doubt := p.peers.Doubt(hosts); doubt != "" {
+				logger.Warn(doubt)
+			}
+		}
 	}
 	if config.Admin.TLS.Serves {
 		if p.admin, err = secure.Open(zoocfg.PeerTLS, config.Admin.TLS.Settings, true, logger); err != nil {

@@ -241,6 +241,37 @@ func TestWhomIsDialed(t *testing.T) {
 	}
 }
 
+// An operator is told before other servers refuse a certificate.
+func TestCertificatesThatOthersRefuseAreDoubted(t *testing.T) {
+	ca := certtest.New("ca")
+	for _, c := range []struct {
+		who    *certtest.Identity
+		hosts  []string
+		change func(*Settings)
+		want   string // "" for no doubt
+	}{
+		{ca.Issue("zk", "zk1.example", "192.0.2.1"), []string{"zk1.example"}, nil, ""},
+		{ca.Issue("zk", "zk1.example", "192.0.2.1"), []string{"192.0.2.1"}, nil, ""},
+		{ca.Issue("zk", "192.0.2.1"), []string{"zk1.example"}, nil, ""},
+		{ca.Issue("192.0.2.1"), []string{"192.0.2.1"}, nil, ""},
+		{ca.Issue("zk", "zk1.example"), []string{"192.0.2.9", "zk1.example"}, nil, "is for no address"},
+		{ca.Issue("zk", "zk1.example"), []string{"zk1.example"}, func(s *Settings) { s.ReverseDNS = true }, ""},
+		{ca.Issue("zk", "zk1.example"), []string{"zk1.example"}, func(s *Settings) { s.ClientHostCheck = false }, ""},
+		{ca.Issue("zk", "zk2.example"), []string{"zk1.example"}, nil, "none of the hosts of this server's line (zk1.example)"},
+		{ca.Issue("zk", "192.0.2.2"), []string{"192.0.2.1", "192.0.2.3"}, nil, "none of the hosts of this server's line (192.0.2.1, 192.0.2.3)"},
+		{ca.Issue("zk", "192.0.2.2"), []string{"192.0.2.1"}, func(s *Settings) { s.NoHostCheck = true }, ""},
+	} {
+		s := settings(t, t.TempDir(), c.who, ca)
+		s.ClientHostCheck = true
+		if c.change != nil {
+			c.change(&s)
+		}
+		if got := open(t, s).Doubt(c.hosts); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%v, %v at %v: %q, want %q", c.who.Certificate.DNSNames, c.who.Certificate.IPAddresses, c.hosts, got, c.want)
+		}
+	}
+}
+
 // TestNameAloneCountsForClients: who makes a name resolve to an address of his own, for which
 // he has a certificate, is not taken for the server of that name.
 func TestNameAloneCountsForClients(t *testing.T) {

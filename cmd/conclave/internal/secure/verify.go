@@ -102,3 +102,25 @@ func constrains(authority *x509.Certificate) bool {
 }
 
 var oidConstraints = asn1.ObjectIdentifier{2, 5, 29, 30}
+
+// Doubt says why other servers may refuse what this one shows them, which has these hosts; ""
+// if they do not. Addresses of names are not looked for.
+func (s *Source) Doubt(hosts []string) string {
+	for _, key := range s.read.Load().keys {
+		shown := []*x509.Certificate{key.Leaf}
+		addressed := len(key.Leaf.IPAddresses) > 0 || net.ParseIP(key.Leaf.Subject.CommonName) != nil
+		named := func(host string) bool {
+			return verifyHost(shown, host) == nil || addressed && net.ParseIP(host) == nil // which may be its address
+		}
+		switch who := subject(key.Leaf); {
+		case s.settings.NoHostCheck:
+		case !slices.ContainsFunc(hosts, named):
+			return fmt.Sprintf("the certificate of %s is for none of the hosts of this server's line (%s): servers that compare them refuse it, "+
+				"as this one does, and Apache's with fips-mode=false. Name them in it, or set %shostnameVerification=false everywhere", who, strings.Join(hosts, ", "), s.prefix)
+		case s.settings.ClientHostCheck && !s.settings.ReverseDNS && !addressed:
+			return fmt.Sprintf("the certificate of %s is for no address: servers that this one dials refuse it, as this one would. "+
+				"Name its addresses in it, or set %sclientHostnameVerification=false everywhere", who, s.prefix)
+		}
+	}
+	return ""
+}

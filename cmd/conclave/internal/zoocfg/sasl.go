@@ -44,7 +44,7 @@ func (r *reader) saslKeys() map[string]setting {
 		"letAnySaslUserDoX":                 used(text(&names.AnyoneAs), "none", "what an ACL lets this name do, it lets everybody do who has proved one"),
 		"kerberos.removeHostFromPrincipal":  used(flag(&names.NoHost), "false", "names lose their host"),
 		"kerberos.removeRealmFromPrincipal": used(flag(&names.NoRealm), "false", "names lose their realm"),
-		"kerberos.canonicalizeHostNames":    refused(flag(nil), "false", "the names of server.N are used as they stand"),
+		"kerberos.canonicalizeHostNames":    refused(flag(nil), "false", "the names of server.N are used as they stand: write those that Kerberos knows"),
 		"kerberos.minReLoginTimeMs":         idle(millis(nil, 0), whyTickets),
 		"jaasLoginRenew":                    idle(millis(nil, 0), whyTickets),
 		"security.auth_to_local":            used(r.nameRules, "DEFAULT", "rules that make short names of Kerberos' names. A name that none is for stays as it is"),

@@ -37,7 +37,7 @@ func (r *reader) tlsKeys() map[string]setting {
 	table := map[string]setting{
 		"client.portUnification":  used(flag(&clients.PlainToo), "false", "`clientPort` speaks TLS to clients that begin with it, and plain to others"),
 		"client.certReload":       used(flag(&clients.Settings.Reload), "false", reload),
-		"ssl.authProvider":        refused(text(nil), "x509", "a client is known by the name of its certificate, which is x509"),
+		"ssl.authProvider":        refused(text(nil), "x509", "a client is known by the name of its certificate, which is x509: leave this line out"),
 		"secureClientPort":        used(port(&r.securePort), "none", "a port for clients that speaks TLS, beside `clientPort` or alone"),
 		"secureClientPortAddress": used(text(&r.secureHost), "all", "address that it is opened on"),
 		"ssl.sslProvider":         idle(text(nil), whyTLS),
