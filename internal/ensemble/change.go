@@ -19,7 +19,7 @@ type Rules struct {
 	// MultiAddress is multiAddress.enabled: servers may have several addresses.
 	MultiAddress bool
 	// SecurePorts is conclave.reconfigSecurePorts: a line may name a port for clients that
-	// speak TLS. ZooKeeper 3.9 reads one that does as if it named no port for clients at all.
+	// speak TLS. Servers of ZooKeeper 3.9 cannot read one that does.
 	SecurePorts bool
 	// IDMax is the greatest number of a server that comes in; 0 is no limit.
 	IDMax quorum.ID
@@ -71,7 +71,7 @@ func (c *Config) allowed(before *Config, rules Rules) error {
 		case len(m.Quorum) > 1 && !rules.MultiAddress:
 			return fmt.Errorf("server %d has several addresses: that takes multiAddress.enabled=true", m.ID)
 		case m.Secure.Port != 0 && !rules.SecurePorts:
-			return fmt.Errorf("server %d has a port for clients that speak TLS: that takes conclave.reconfigSecurePorts=true, and an ensemble without servers of ZooKeeper 3.9, which do not read it", m.ID)
+			return fmt.Errorf("server %d has a port for clients that speak TLS: that takes conclave.reconfigSecurePorts=true, and an ensemble without servers of ZooKeeper 3.9, which cannot read it", m.ID)
 		}
 	}
 	if !c.canBeRead() {

@@ -4,6 +4,7 @@ package ensemble
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/test/servers"
 	"github.com/conclave-project/conclave/test/workload"
+	"github.com/conclave-project/conclave/zk"
 )
 
 // reconfigGap is how long writes of a client of Conclave may stop while its
@@ -94,6 +96,27 @@ func TestReconfigGivesPortsForTLS(t *testing.T) {
 	}
 	s.await(100)
 	s.check()
+}
+
+// Servers of ZooKeeper 3.9 cannot read such a line, which is why a leader of ours takes it
+// only when it is told to.
+func TestApache39CannotReadPortsForTLS(t *testing.T) {
+	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "J9 J9 J9"), Reconfig: true, Config: []string{servers.SuperDigest}})
+	must(t, s.e.Start(t.Context()))
+	s.leader()
+	c, err := client.Dial(t.Context(), strings.Join(s.addrs(), ","), client.Options{
+		Auth: []client.Credential{{Scheme: "digest", Data: []byte(servers.SuperSecret)}}})
+	must(t, err)
+	defer c.Close()
+	var lines []string
+	for _, m := range s.e.Members {
+		lines = append(lines, m.Line()+";127.0.0.1:2281")
+	}
+	for name, change := range map[string]client.Change{"one line": {Joining: lines[:1], Version: -1}, "a whole list": {Members: lines, Version: -1}} {
+		if _, _, err := c.Reconfig(t.Context(), change); !errors.Is(err, zk.ErrBadArguments) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // configuration is what clients read of it.
