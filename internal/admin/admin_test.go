@@ -131,6 +131,7 @@ var steady = []struct {
 	{regexp.MustCompile(`expire at \w{3} \w{3} \d\d \d\d:\d\d:\d\d \S+ \d{4}:`), "expire at DATE:"},
 	{regexp.MustCompile(`(?m)^(zk_(?:open|max)_file_descriptor_count)\t\d+$`), "$1\tN"},
 	{regexp.MustCompile(`(?m)^(zk_(?:uptime|startup_time|snapshot_last_ms))\t\d+$`), "$1\tN"},
+	{regexp.MustCompile(`(?m)^(zk_read_micros)\t[\d:,]+$`), "$1\tN"},
 	{regexp.MustCompile(`(?m)^(host\.name|java\.vendor|java\.io\.tmpdir|os\.name|os\.arch|os\.version|user\.\w+|os\.memory\.\w+)=.*$`), "$1=LOCAL"},
 }
 

@@ -103,6 +103,11 @@ func (s *Server) Meters() Meters {
 	return out
 }
 
+// Times are those of requests, as in Meters, for a report that needs nothing else of it.
+func (s *Server) Times() (reads, updates tally.Distribution) {
+	return s.meters.reads.report(), s.meters.updates.report()
+}
+
 // noteRole measures how long clients were not served. What passes before the first role
 // is the start, and not counted. The loop calls it.
 func (m *meters) noteRole(before, now Mode, nowMs int64) {

@@ -8,7 +8,10 @@
 package tally
 
 import (
+	"fmt"
+	"math"
 	"math/bits"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -38,6 +41,64 @@ func (d *Distribution) Add(o *Distribution) {
 	for i := range d.Buckets {
 		d.Buckets[i] += o.Buckets[i]
 	}
+}
+
+// Sub takes away what the same totals were earlier.
+func (d *Distribution) Sub(earlier *Distribution) {
+	d.Count -= earlier.Count
+	d.Sum -= earlier.Sum
+	for i := range d.Buckets {
+		d.Buckets[i] -= earlier.Buckets[i]
+	}
+}
+
+// Quantile estimates the number below which the share q of them lies: the middle of its
+// bucket. It is NaN where there are none.
+func (d *Distribution) Quantile(q float64) float64 {
+	if d.Count == 0 {
+		return math.NaN()
+	}
+	rank, below := int64(math.Ceil(q*float64(d.Count))), int64(0)
+	for i, n := range d.Buckets {
+		if below += n; below >= max(1, rank) {
+			return float64(BucketStart(i)+BucketStart(i+1)-1) / 2
+		}
+	}
+	return math.NaN()
+}
+
+// Text lists the buckets that are not empty, by their least numbers, as "4:12,1000:3"; "-"
+// is none.
+func (d *Distribution) Text() string {
+	var b strings.Builder
+	for i, n := range d.Buckets {
+		if n != 0 {
+			fmt.Fprintf(&b, ",%d:%d", BucketStart(i), n)
+		}
+	}
+	if b.Len() == 0 {
+		return "-"
+	}
+	return b.String()[1:]
+}
+
+// ParseDistribution reads what Text has written. The sum is not told, and 0.
+func ParseDistribution(text string) (Distribution, error) {
+	var d Distribution
+	if text == "-" {
+		return d, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		left, right, _ := strings.Cut(part, ":")
+		start, bad := strconv.ParseInt(left, 10, 64)
+		n, err := strconv.ParseInt(right, 10, 64)
+		if bad != nil || err != nil || n < 0 || d.Count+n < d.Count {
+			return Distribution{}, fmt.Errorf("tally: %q is no bucket with its count", part)
+		}
+		d.Count += n
+		d.Buckets[BucketOf(start)] += n
+	}
+	return d, nil
 }
 
 // BucketOf returns the bucket of a number; negative ones count as 0.

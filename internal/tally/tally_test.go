@@ -29,6 +29,56 @@ func TestDistributionsAddUp(t *testing.T) {
 	}
 }
 
+func TestDistributionsAreToldAndReadAgain(t *testing.T) {
+	var d Distribution
+	for _, v := range []int64{0, 3, 3, 90, 5000, 1 << 50} {
+		d.Note(v, 2)
+	}
+	read, err := ParseDistribution(d.Text())
+	if read.Sum = d.Sum; err != nil || read != d {
+		t.Errorf("%s: %v, %v", d.Text(), read, err)
+	}
+	if none, err := ParseDistribution((&Distribution{}).Text()); err != nil || none != (Distribution{}) {
+		t.Errorf("none: %v, %v", none, err)
+	}
+	for _, text := range []string{"", "4", "4:", "x:1", "4:-1", "4:1,", "4:9223372036854775807,5:1"} {
+		if got, err := ParseDistribution(text); err == nil {
+			t.Errorf("%q is read as %v", text, got)
+		}
+	}
+}
+
+// What comes between two looks is told apart from what was before.
+func TestQuantilesAreOfWhatIsLeft(t *testing.T) {
+	var earlier, now Distribution
+	earlier.Note(1000, 100)
+	now = earlier
+	now.Note(2, 98)
+	now.Note(60, 2)
+	now.Sub(&earlier)
+	if p50, p99 := now.Quantile(0.5), now.Quantile(0.99); now.Count != 100 || p50 != 2 || p99 < 56 || p99 > 64 {
+		t.Errorf("%d of them: %v, %v", now.Count, p50, p99)
+	}
+	if none := (&Distribution{}).Quantile(0.5); none == none {
+		t.Errorf("of none: %v", none)
+	}
+}
+
+// FuzzParseDistribution: what a server tells ends no program, and what is read is told as it was.
+func FuzzParseDistribution(f *testing.F) {
+	f.Add("-")
+	f.Add("4:12,1000:3")
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := ParseDistribution(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseDistribution(d.Text()); err != nil || again != d {
+			t.Errorf("%q: %v, %v", text, again, err)
+		}
+	})
+}
+
 func TestNamesBeyondTheLimitAreCountedTogether(t *testing.T) {
 	var n Names
 	for i := range NamesMax + 5 {

@@ -27,6 +27,7 @@ var (
 	needChromium   = need{"Chromium", []string{"sh", "-c", "command -v chromium"}, []string{"chromium", "fonts-noto-cjk"}}
 	needNPM        = need{"npm", []string{"sh", "-c", "command -v npm"}, []string{"npm"}}
 	needPrometheus = need{"Prometheus with promtool", []string{"sh", "-c", "command -v prometheus && command -v promtool"}, []string{"prometheus"}}
+	needTmux       = need{"tmux", []string{"tmux", "-V"}, []string{"tmux"}}
 	needVenv       = need{"Python 3 with venv", []string{"python3", "-c", "import venv, ensurepip"},
 		[]string{"python3", "python3-venv"}}
 	needZooKeeperC = need{"the ZooKeeper C client",

@@ -42,6 +42,7 @@ var suites = []suite{
 	{name: "java", needs: []need{needJava, needMaven}, tls: true, run: runJava},
 	{name: "prometheus", needs: []need{needPrometheus}, ownServers: true, run: runPrometheus},
 	{name: "browser", needs: []need{needChromium, needNPM}, ownServers: true, run: runBrowser},
+	{name: "terminal", needs: []need{needTmux}, ownServers: true, run: runTerminal},
 	{name: "directories", needs: []need{needJava, needMaven, needKDC}, ownServers: true, run: runDirectories},
 }
 
@@ -130,6 +131,12 @@ func runBrowser(ctx context.Context, e *environment) ([]result, error) {
 	}
 	e.variables = append(e.variables, "GOWORK=off", "AXE="+axe)
 	out, err := e.command(ctx, "test/browser", "go", "test", "-count=1", "-json", "-tags=interop", "./...")
+	return parseGoTest(out, err)
+}
+
+// runTerminal types into tmux: test/terminal.
+func runTerminal(ctx context.Context, e *environment) ([]result, error) {
+	out, err := e.command(ctx, ".", "go", "test", "-count=1", "-json", "-tags=interop", "./test/terminal")
 	return parseGoTest(out, err)
 }
 

@@ -59,6 +59,55 @@ func TestReconfigOnApacheZooKeeper(t *testing.T) {
 	}
 }
 
+// TestTopOnApacheZooKeeper: what Apache's servers tell, from one of three; those that tell
+// nothing but srvr, too.
+func TestTopOnApacheZooKeeper(t *testing.T) {
+	kind := apache.Apache(apache.Apache39)
+	for allowed, told := range map[string]bool{"*": true, "srvr": false} {
+		e, err := apache.NewEnsemble(t.Context(), apache.EnsembleOptions{
+			Kinds: []apache.Kind{kind, kind, kind}, Reconfig: true, Config: []string{"4lw.commands.whitelist=" + allowed},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = e.Close() })
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		leader, err := e.AwaitLeader(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		leadIn(t, e.Addrs(), "billing/nightly")
+		busyClient(t, e.Addrs())
+		got, said, err := asJSON[page](t, newTop(), "--server", e.Members[0].Addr, "--interval", "1s", "--admin-port", "0")
+		if err != nil || said != "" || len(got.Servers) != 3 || len(got.Elections) != 1 || got.Elections[0].Leader != "anna" {
+			t.Fatalf("allowed %s: %+v, %q, %v", allowed, got, said, err)
+		}
+		requests, writes := 0.0, 0.0
+		for i, s := range got.Servers {
+			m := e.Members[i]
+			if want := map[bool]string{true: "leader", false: "follower"}[m == leader]; s.Server != m.Addr || s.Mode != want || s.Requests == nil || *s.ID != int64(m.ID) {
+				t.Errorf("allowed %s: %+v", allowed, s)
+				continue
+			}
+			requests += *s.Requests
+			if s.Writes != nil {
+				writes += *s.Writes
+			}
+			if s.SinceStart && (s.WriteTimes == nil || s.WriteTimes.P99 < s.WriteTimes.P50) {
+				t.Errorf("allowed %s: %+v", allowed, s)
+			}
+		}
+		if requests < 2 || told != (writes > 1) || told != (len(got.Clients) >= 2) || told != (got.Sessions != nil) || told == (len(got.Problems) > 0) {
+			t.Errorf("allowed %s: %+v", allowed, got)
+		}
+		if told && got.Clients[0].Last == "" {
+			t.Errorf("the busiest client: %+v", got.Clients[0])
+		}
+	}
+}
+
 // inspectApache looks at two sessions of one server.
 func inspectApache(t *testing.T, addr string) {
 	t.Helper()

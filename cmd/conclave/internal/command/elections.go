@@ -112,7 +112,13 @@ func (s *storeFlags) list(ctx context.Context, prefix string) ([]seen, error) {
 	return all, nil
 }
 
+var electionHeader = []string{"ELECTION", "LEADER", "TOKEN", "SINCE", "WAITING"}
+
 func electionTable(w io.Writer, all []seen) error {
+	return cli.Table(w, electionHeader, electionRows(all))
+}
+
+func electionRows(all []seen) [][]string {
 	var rows [][]string
 	for _, one := range all {
 		leader := one.Leader
@@ -124,7 +130,7 @@ func electionTable(w io.Writer, all []seen) error {
 		}
 		rows = append(rows, []string{one.Election, leader, strconv.FormatUint(one.Token, 10), orDash(one.Since), strconv.Itoa(len(one.Candidates))})
 	}
-	return cli.Table(w, []string{"ELECTION", "LEADER", "TOKEN", "SINCE", "WAITING"}, rows)
+	return rows
 }
 
 func orDash(text string) string {

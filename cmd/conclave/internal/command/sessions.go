@@ -25,6 +25,9 @@ type held struct {
 	Since      string `json:"since,omitempty"`  // of the connection
 	Received   *int64 `json:"received,omitempty"`
 	Ephemerals int    `json:"ephemerals"`
+
+	queued, averageMs *int64 // requests of that connection that are not answered, and how long one takes
+	last              string // its last operation
 }
 
 // dumped is what dump tells: sessions, with timeouts where they are told, and ephemerals.
@@ -141,7 +144,8 @@ func (c connected) text(server, answer string) {
 		}
 		since, _ := strconv.ParseInt(one["est"], 10, 64)
 		timeout, _ := strconv.ParseInt(one["to"], 10, 64)
-		c.put(server, one["sid"], address, timeout, since, integer(one["recved"]))
+		c.put(one["sid"], address, since, held{Server: server, TimeoutMs: timeout, Received: integer(one["recved"]),
+			queued: integer(one["queued"]), averageMs: integer(one["avglat"]), last: one["lop"]})
 	}
 }
 
@@ -154,25 +158,29 @@ func (c connected) json(server string, fields map[string]json.RawMessage) error 
 			Timeout  int64           `json:"session_timeout"`
 			Since    any             `json:"established"` // Apache's is a text
 			Received *int64          `json:"packets_received"`
+			Queued   *int64          `json:"outstanding_requests"`
+			Average  *int64          `json:"avg_latency"`
+			Last     string          `json:"last_operation"`
 		}
 		if err := field(fields, name, &all); err != nil {
 			return err
 		}
 		for _, one := range all {
 			since, _ := one.Since.(float64)
-			c.put(server, string(one.Session), one.Address, one.Timeout, int64(since), one.Received)
+			c.put(string(one.Session), one.Address, int64(since), held{Server: server, TimeoutMs: one.Timeout, Received: one.Received,
+				queued: one.Queued, averageMs: one.Average, last: one.Last})
 		}
 	}
 	return nil
 }
 
-func (c connected) put(server, session, address string, timeoutMs, sinceMs int64, received *int64) {
+// put notes what is known of one connection.
+func (c connected) put(session, address string, sinceMs int64, one held) {
 	id, err := sessionNumber(session)
 	if err != nil || id == 0 {
 		return // a connection without a session, such as that which asks
 	}
-	address = address[strings.LastIndexByte(address, '/')+1:]
-	one := held{Session: id.String(), TimeoutMs: timeoutMs, Client: address, Server: server, Received: received}
+	one.Session, one.Client = id.String(), address[strings.LastIndexByte(address, '/')+1:]
 	if sinceMs > 0 {
 		one.Since = cli.Time(sinceMs)
 	}

@@ -29,6 +29,7 @@ type standing struct {
 	Connections string
 	Sessions    string
 	Outstanding string
+	Received    string            // requests, since the start or a reset
 	Latency     string            // milliseconds, min/avg/max
 	Mntr        map[string]string // where the server answers mntr
 
@@ -136,6 +137,8 @@ func (a asker) ask(ctx context.Context, server string) standing {
 			s.Connections = value
 		case "Outstanding":
 			s.Outstanding = value
+		case "Received":
+			s.Received = value
 		case "Zxid":
 			s.Zxid = value
 		case "Mode":
@@ -162,14 +165,7 @@ func (s *standing) askMore(ctx context.Context, a asker) {
 	if text, err := a.fourLetterWord(ctx, s.Server, "mntr"); err == nil {
 		s.Mntr = pairs(text, "\t")
 	}
-	s.Sessions = s.Mntr["zk_global_sessions"]
-	if epoch, told := s.Mntr["zk_epoch"]; told {
-		s.Epoch = epoch
-	}
-	synced, told := s.Mntr["zk_synced_followers"]
-	if participants, err := strconv.Atoi(s.Mntr["zk_quorum_size"]); told && err == nil {
-		s.InSync = synced + "/" + strconv.Itoa(participants-1)
-	}
+	s.readMntr()
 	if text, err := a.fourLetterWord(ctx, s.Server, "conf"); err == nil {
 		conf := pairs(text, "=")
 		s.ID = conf["serverId"]
@@ -177,6 +173,18 @@ func (s *standing) askMore(ctx context.Context, a asker) {
 			s.ID = ""
 		}
 		s.membership = members(text, s.Server, conf["clientPort"])
+	}
+}
+
+// readMntr takes over what the server tells in mntr.
+func (s *standing) readMntr() {
+	s.Sessions = s.Mntr["zk_global_sessions"]
+	if epoch, told := s.Mntr["zk_epoch"]; told {
+		s.Epoch = epoch
+	}
+	synced, told := s.Mntr["zk_synced_followers"]
+	if participants, err := strconv.Atoi(s.Mntr["zk_quorum_size"]); told && err == nil {
+		s.InSync = synced + "/" + strconv.Itoa(participants-1)
 	}
 }
 

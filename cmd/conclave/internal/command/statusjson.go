@@ -22,6 +22,7 @@ type answer struct {
 	Connections *int64         `json:"connections,omitempty"`
 	Sessions    *int64         `json:"sessions,omitempty"`
 	Outstanding *int64         `json:"outstanding,omitempty"`
+	Received    *int64         `json:"received,omitempty"`
 	Latency     *latency       `json:"latencyMs,omitempty"`
 	Mntr        map[string]any `json:"mntr,omitempty"` // numbers where the value is one
 }
@@ -42,7 +43,7 @@ func answers(all []standing) []answer {
 			Epoch: integer(s.Epoch), Zxid: s.Zxid, Lag: integer(lag), LagAtLeast: atLeast,
 			InSync: integer(inSync), Followers: integer(followers),
 			Znodes: integer(s.Znodes), Connections: integer(s.Connections), Sessions: integer(s.Sessions),
-			Outstanding: integer(s.Outstanding), Latency: latencies(s.Latency), Mntr: values(s.Mntr),
+			Outstanding: integer(s.Outstanding), Received: integer(s.Received), Latency: latencies(s.Latency), Mntr: values(s.Mntr),
 		}
 	}
 	return typed

@@ -128,7 +128,7 @@ func (c *Collector) summary(r *name, key string, d *tally.Distribution) promethe
 	recent := w.since(d, c.now())
 	quantiles := map[float64]float64{}
 	for _, q := range r.quantiles() {
-		quantiles[q] = quantile(recent, q) / r.unit
+		quantiles[q] = recent.Quantile(q) / r.unit
 	}
 	var labels, keys []string
 	if key != "" {

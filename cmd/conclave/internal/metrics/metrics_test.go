@@ -109,12 +109,12 @@ func TestThePageIsThatOfTheTable(t *testing.T) {
 func TestAQuantileIsWithinAQuarterOfTheTruth(t *testing.T) {
 	for _, v := range []int64{0, 1, 3, 4, 5, 7, 8, 1000, 123456789, 1 << 39} {
 		d := single(v)
-		if got := quantile(d, 0.5); math.Abs(got-float64(v)) > float64(v)/8+0.5 {
+		if got := d.Quantile(0.5); math.Abs(got-float64(v)) > float64(v)/8+0.5 {
 			t.Errorf("of %d alone the median is %v", v, got)
 		}
 	}
 	var d tally.Distribution
-	if !math.IsNaN(quantile(&d, 0.5)) {
+	if !math.IsNaN(d.Quantile(0.5)) {
 		t.Error("nothing has a median")
 	}
 	for v := range int64(1000) {
@@ -122,7 +122,7 @@ func TestAQuantileIsWithinAQuarterOfTheTruth(t *testing.T) {
 		d.Buckets[tally.BucketOf(v)]++
 	}
 	for _, q := range []float64{0.5, 0.9, 0.99} {
-		if got := quantile(&d, q); math.Abs(got-1000*q) > 125*q {
+		if got := d.Quantile(q); math.Abs(got-1000*q) > 125*q {
 			t.Errorf("quantile %v is %v", q, got)
 		}
 	}

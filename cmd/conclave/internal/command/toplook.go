@@ -1,0 +1,251 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/election"
+)
+
+// overseer looks at the servers of an ensemble, and at its elections, as often as it is
+// asked to. One goroutine at a time may call look, and one elected.
+type overseer struct {
+	inspector
+	store     cli.Store
+	only      bool
+	clients   bool              // they are asked for
+	named     []string          // by the user
+	found     []string          // beside them, by what servers have told; nil before the first look
+	ids       map[string]string // of servers, by their addresses
+	elections int               // how many are looked at
+	open      func(ctx context.Context, servers string) (*opened, error)
+	opened    *opened // where elections are looked at; nil before, and after an error
+}
+
+func (v *topping) overseer() (*overseer, error) {
+	store, err := cli.Servers(v.servers)
+	if err != nil {
+		return nil, err
+	}
+	dial, err := v.tlsFlags.dial(store)
+	if err != nil {
+		return nil, err
+	}
+	o := &overseer{store: store, only: v.only, clients: v.clients > 0, named: cli.ServerList(store.Servers), elections: v.elections}
+	o.asker, o.adminPort, o.timeout = asker{dial}, v.adminPort, v.timeout
+	o.open = func(ctx context.Context, servers string) (*opened, error) {
+		scheme, _, _ := strings.Cut(store.URL, "://")
+		f := storeFlags{tlsFlags: v.tlsFlags, saslFlag: v.saslFlag, auth: v.auth, store: scheme + "://" + servers}
+		return f.look(ctx)
+	}
+	return o, nil
+}
+
+// close is called when neither look nor elected is under way.
+func (o *overseer) close() {
+	if o.opened != nil {
+		o.opened.close()
+	}
+}
+
+// look is what was seen of all servers at once.
+type look struct {
+	at       time.Time
+	servers  []standing
+	clients  connected // by sessions; nil if they were not asked for
+	problems []string  // what could not be seen, and why
+}
+
+// addresses are where clients find the servers that were asked.
+func (l *look) addresses() (all []string) {
+	for _, s := range l.servers {
+		all = append(all, s.Server)
+	}
+	return all
+}
+
+// silent is the error of an ensemble of which no server answers.
+func (l *look) silent() error {
+	if slices.ContainsFunc(l.servers, func(s standing) bool { return s.Error == "" || s.Mode != "" }) {
+		return nil
+	}
+	return unanswered(l.servers)
+}
+
+func (o *overseer) look(ctx context.Context) look {
+	seen := look{at: time.Now()}
+	asked := slices.Concat(o.named, o.found)
+	all := askAll(ctx, o.asker, asked, o.timeout)
+	told := slices.ContainsFunc(all, func(s standing) bool { return len(s.membership) > 0 })
+	if !o.only && !o.store.TLS && (told || o.found == nil) {
+		var lost string
+		if all, lost = askOthers(ctx, all, o.timeout); lost != "" {
+			seen.problems = append(seen.problems, "not shown: "+lost+", whose client port nobody tells: name all with --server")
+		}
+	}
+	o.remember(all, told)
+	slices.SortStableFunc(all, func(a, b standing) int { return number(a.ID) - number(b.ID) })
+	o.askAdminPorts(ctx, all)
+	compare(all)
+	seen.servers = all
+	if o.clients {
+		seen.clients, seen.problems = o.askClients(ctx, all, seen.problems)
+	}
+	return seen
+}
+
+// remember notes the servers to ask the next time: a server that has left is not one of
+// them, unless it was named, or nobody tells who the servers are. One that does not tell its
+// id has the one that it had.
+func (o *overseer) remember(all []standing, told bool) {
+	var members []string
+	for _, s := range all {
+		for _, m := range s.membership {
+			members = append(members, m.client)
+		}
+	}
+	found, ids := []string{}, map[string]string{}
+	for i := range all {
+		s := &all[i]
+		if s.ID == "" {
+			s.ID = o.ids[s.Server]
+		}
+		ids[s.Server] = s.ID
+		if !slices.Contains(o.named, s.Server) && (!told || slices.Contains(members, s.Server)) {
+			found = append(found, s.Server)
+		}
+	}
+	o.found, o.ids = found, ids
+}
+
+// askAdminPorts asks those that do not tell mntr, where a host has one server: of several
+// nobody knows whose the port is.
+func (o *overseer) askAdminPorts(ctx context.Context, all []standing) {
+	hosts := map[string]int{}
+	for _, s := range all {
+		host, _, _ := net.SplitHostPort(s.Server)
+		hosts[host]++
+	}
+	var group sync.WaitGroup
+	for i := range all {
+		host, _, _ := net.SplitHostPort(all[i].Server)
+		if all[i].Error == "" && all[i].Mntr == nil && o.adminPort != 0 && hosts[host] == 1 {
+			group.Go(func() { o.monitor(ctx, &all[i]) })
+		}
+	}
+	group.Wait()
+}
+
+// monitor asks the admin port of a server for what mntr would have told.
+func (o *overseer) monitor(ctx context.Context, s *standing) {
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	host, _, _ := net.SplitHostPort(s.Server)
+	fields, err := o.report(ctx, net.JoinHostPort(host, strconv.Itoa(o.adminPort))+"/commands/monitor")
+	if err != nil {
+		return // nobody has promised that there is one
+	}
+	s.Mntr = map[string]string{}
+	for name, value := range fields {
+		var text string
+		if json.Unmarshal(value, &text) != nil {
+			text = string(value)
+		}
+		s.Mntr["zk_"+name] = text
+	}
+	s.readMntr()
+}
+
+// askClients asks the servers that answer for their connections.
+func (o *overseer) askClients(ctx context.Context, all []standing, problems []string) (connected, []string) {
+	var remarks strings.Builder
+	i := o.inspector
+	i.servers, i.remarks = nil, &remarks
+	for _, s := range all {
+		if s.Error == "" {
+			i.servers = append(i.servers, s)
+		}
+	}
+	clients := i.connections(ctx)
+	for line := range strings.Lines(remarks.String()) {
+		problems = append(problems, strings.TrimPrefix(strings.TrimSpace(line), "conclave: "))
+	}
+	return clients, problems
+}
+
+// elected is what was seen of the elections.
+type elected struct {
+	all     []seen
+	more    int // there are, and were not looked at
+	problem string
+}
+
+// elected looks at the first elections of the tree, if any are asked for. servers are where
+// a session may be opened.
+func (o *overseer) elected(ctx context.Context, servers []string) elected {
+	if o.elections == 0 {
+		return elected{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	e, err := o.lookAtElections(ctx, servers)
+	if err == nil {
+		return e
+	}
+	if o.opened != nil {
+		o.opened.close()
+		o.opened = nil
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no session within %v", o.timeout)
+	}
+	return elected{problem: "elections: " + err.Error()}
+}
+
+func (o *overseer) lookAtElections(ctx context.Context, servers []string) (e elected, err error) {
+	if o.opened == nil {
+		_, chroot, _ := strings.Cut(o.store.Servers, "/")
+		if o.opened, err = o.open(ctx, strings.TrimSuffix(strings.Join(servers, ",")+"/"+chroot, "/")); err != nil {
+			return e, err
+		}
+	}
+	operator, err := o.opened.operator()
+	if err != nil {
+		return e, err
+	}
+	names, err := operator.Elections(ctx)
+	if err != nil {
+		return e, err
+	}
+	e.more = max(0, len(names)-o.elections)
+	e.all = make([]seen, len(names)-e.more)
+	places := make(chan struct{}, viewsMax)
+	var group sync.WaitGroup
+	for i := range e.all {
+		places <- struct{}{}
+		group.Go(func() {
+			defer func() { <-places }()
+			e.all[i] = newSeen(glimpseOf(ctx, o.opened, names[i]))
+		})
+	}
+	group.Wait()
+	return e, nil
+}
+
+// glimpseOf is an election as it is now.
+func glimpseOf(ctx context.Context, b election.Backend, name string) election.View {
+	for v, err := range b.Observe(ctx, name) {
+		v.Election, v.Err = name, err
+		return v
+	}
+	return election.View{Election: name, Err: context.Cause(ctx)}
+}
