@@ -113,25 +113,45 @@ func (l *Log) lose() {
 // Report returns the totals.
 func (l *Log) Report() Report { return Report{Written: l.written.Load(), Lost: l.lost.Count()} }
 
-// Close writes what the queue has, if that can be, and closes the file.
+// closeTime is how long Close waits for a disk that does not answer.
+const closeTime = 5 * time.Second
+
+// Close writes what the queue has, if that can be, and closes the file. It does not wait for
+// longer than closeTime: a writer that is held by the disk is left to it.
 func (l *Log) Close() {
 	l.close.Do(func() {
 		l.mu.Lock()
 		l.mu.closed = true
 		l.mu.Unlock()
 		close(l.stop)
-		if l.ended != nil {
-			<-l.ended
+		if l.ended == nil {
+			l.ended = make(chan struct{})
+			go l.end()
 		}
-		if err := l.file.close(); err != nil {
-			l.opts.Logger.Error("the end of the audit log may not be on the disk", "file", l.opts.File, "error", err)
+		late := l.opts.Clock.Timer(l.opts.Clock.Now().Add(closeTime))
+		defer late.Stop()
+		select {
+		case <-l.ended:
+		case <-late.C():
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.opts.Logger.Error("the disk of the audit log does not answer: its last lines may be lost",
+				"file", l.opts.File, "bytes", l.mu.queued, "waited", closeTime)
 		}
 	})
 }
 
+// end closes the file, which is the last that is done with it.
+func (l *Log) end() {
+	defer close(l.ended)
+	if err := l.file.close(); err != nil {
+		l.opts.Logger.Error("the end of the audit log may not be on the disk", "file", l.opts.File, "error", err)
+	}
+}
+
 // run is the writer.
 func (l *Log) run() {
-	defer close(l.ended)
+	defer l.end()
 	for l.await() {
 		l.drain()
 		l.gather()

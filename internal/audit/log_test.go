@@ -468,3 +468,64 @@ func TestLineNamesItsClient(t *testing.T) {
 		}
 	}
 }
+
+// stuck is a disk on which writes wait until it is released.
+type stuck struct {
+	*vfs.Mem
+	held    atomic.Bool
+	waits   chan struct{} // a token when one does
+	release chan struct{}
+}
+
+func (s *stuck) OpenAppend(name string) (vfs.File, error) {
+	f, err := s.Mem.OpenAppend(name)
+	return &stuckFile{f, s}, err
+}
+
+type stuckFile struct {
+	vfs.File
+	disk *stuck
+}
+
+func (f *stuckFile) Write(b []byte) (int, error) {
+	if f.disk.held.Load() {
+		f.disk.waits <- struct{}{}
+		<-f.disk.release
+	}
+	return f.File.Write(b)
+}
+
+// TestCloseDoesNotWaitForADiskThatDoesNotAnswer: a server that is told to end ends, and says
+// what may be missing.
+func TestCloseDoesNotWaitForADiskThatDoesNotAnswer(t *testing.T) {
+	var w awaittest.Log
+	disk := &stuck{Mem: vfs.NewMem(), waits: make(chan struct{}, 1), release: make(chan struct{})}
+	o, manual := options(disk, &w)
+	l := begun(t, o)
+	disk.held.Store(true)
+	l.Add(deleted(1))
+	<-disk.waits
+	closed := make(chan struct{})
+	go func() {
+		l.Close()
+		close(closed)
+	}()
+	awaittest.Until(t, "the log has ended", func() bool {
+		manual.Advance(time.Second)
+		select {
+		case <-closed:
+			return true
+		default:
+			return false
+		}
+	})
+	if w.Count("the disk of the audit log does not answer") != 1 {
+		t.Errorf("%s", w.String())
+	}
+	disk.held.Store(false)
+	close(disk.release)
+	<-l.ended
+	if lines := read(t, disk.Mem, "audit.log"); len(lines) != 2 {
+		t.Errorf("what was on its way is not in the file: %q", lines)
+	}
+}
