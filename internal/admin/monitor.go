@@ -85,6 +85,10 @@ func (c Commands) figures(s *server.Server) Fields {
 	put("startup_txns_loaded", st.Recovery.Records)
 	put("startup_time", st.Recovery.Time.Milliseconds())
 	put("disk_full", oneIf(st.DiskFull))
+	put("ports_failed", len(st.PortsFailed))
+	if len(st.PortsFailed) > 0 {
+		put("ports_failed_why", strings.Map(spaced, strings.Join(st.PortsFailed, "; ")))
+	}
 	put("audit_lines", st.Audit.Written)
 	put("audit_lines_lost", st.Audit.Lost)
 	if b := &st.Backups; b.On {
@@ -100,6 +104,14 @@ func (c Commands) figures(s *server.Server) Fields {
 		ensembleFigures(&st, put)
 	}
 	return fields
+}
+
+// spaced keeps what somebody else has written within its line, and its field.
+func spaced(r rune) rune {
+	if r < ' ' || r == 0x7f {
+		return ' '
+	}
+	return r
 }
 
 // ensembleFigures are those of a server that is not standalone: first under

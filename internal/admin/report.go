@@ -319,6 +319,7 @@ func (c Commands) serverStats(s *server.Server) Fields {
 	if st.Mode == server.ModeLeader {
 		fields.put("proposal_stats", sizes(st.ProposalBytes))
 	}
+	fields.put("ports_failed", append([]string{}, st.PortsFailed...))
 	fields.put("node_count", st.Znodes+1) // the root counts twice, as ZooKeeper holds it under two names
 	return fields
 }

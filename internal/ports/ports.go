@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -192,7 +193,7 @@ func (p *Ports) arrange() bool {
 	failed := make(map[string]string)
 	for _, address := range missing {
 		if err := p.open(address, wanted); err != nil {
-			failed[address] = err.Error()
+			failed[address] = reason(err)
 		}
 	}
 	p.report(failed, wanted)
@@ -200,6 +201,14 @@ func (p *Ports) arrange() bool {
 		p.closeOthers(wanted, func(string) bool { return true })
 	}
 	return len(failed) == 0
+}
+
+// reason is why an address cannot be opened.
+func reason(err error) string {
+	if errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return "this machine has no such address, and a reconfig may name one of another machine: " + err.Error()
+	}
+	return err.Error()
 }
 
 // missing returns what of the wanted is not open. A listener of another name at the same

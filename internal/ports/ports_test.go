@@ -145,6 +145,9 @@ func TestAddressOfAnotherMachineLeavesThePortOpen(t *testing.T) {
 	p := open(t, true, a)
 	p.Move("192.0.2.1" + a[strings.LastIndex(a, ":"):])
 	awaittest.Until(t, "it has failed", func() bool { return len(p.Failed()) == 1 })
+	if why := p.Failed()[0]; !strings.Contains(why, "192.0.2.1") || !strings.Contains(why, "this machine has no such address") {
+		t.Errorf("it says %q", why)
+	}
 	at(t, true, a)
 }
 

@@ -81,6 +81,26 @@ func (s *Server) addrOf(port int) net.Addr {
 	return s.clients[port].ports.Addr()
 }
 
+// portsFailed tells which ports are wanted and cannot be opened, and why: a reconfig has
+// moved them.
+func (s *Server) portsFailed() []string {
+	var all []string
+	tell := func(key string, p *ports.Ports) {
+		if p == nil {
+			return
+		}
+		for _, one := range p.Failed() {
+			all = append(all, key+" "+one)
+		}
+	}
+	for i := range s.clients {
+		tell(s.clients[i].key, s.clients[i].ports)
+	}
+	tell("quorum port", s.quorumPort)
+	tell("election port", s.electionPort)
+	return all
+}
+
 // acceptClients begins to take clients.
 func (s *Server) acceptClients() {
 	for i := range s.clients {

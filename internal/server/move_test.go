@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -177,6 +178,9 @@ func TestFirstReconfigThatNamesAClientPortMovesIt(t *testing.T) {
 	to(ports[4])
 	awaittest.Until(t, "the port is taken", func() bool { return len(s.clients[plainPort].ports.Failed()) == 1 })
 	listens(t, "the port that was", ports[5])
+	if told := s.Status().PortsFailed; len(told) != 1 || !strings.HasPrefix(told[0], "clientPort ") || !strings.Contains(told[0], fmt.Sprintf(":%d: listen", ports[4])) {
+		t.Errorf("the status tells %q", told)
+	}
 	taken.Close()
 	awaittest.Until(t, "nobody listens on the port that was", func() bool { return !answers(ports[5]) })
 	listens(t, "the port is free", ports[4])

@@ -187,6 +187,7 @@ type Status struct {
 	HandshakesFailed int64
 	Refusals         Refusals // by the other limits
 	DiskFull         bool
+	PortsFailed      []string // addresses on which it should listen and cannot, each with the reason
 	SnapshotsFailed  int64
 	SnapshotLast     zk.Zxid
 	SnapshotAt       time.Time // when that one was whole; zero before the first of this process
@@ -208,7 +209,7 @@ func (s *Server) Status() Status {
 		Uptime:   time.Duration(s.monoMs()-s.startMs) * time.Millisecond,
 		Rejected: s.conns.rejected.Load(), Connects: s.stats.connects.Load(), AuthFailed: s.stats.authFailed.Load(), HandshakesFailed: s.stats.handshakes.Count(),
 		DiskFull: s.diskFull.Load(), SnapshotsFailed: s.snaps.failed.Load(),
-		Refusals: s.refusalsReport(), SnapshotLast: zk.Zxid(s.snaps.last.Load()), SnapshotAt: s.snaps.at(), Recovery: s.recovery,
+		PortsFailed: s.portsFailed(), Refusals: s.refusalsReport(), SnapshotLast: zk.Zxid(s.snaps.last.Load()), SnapshotAt: s.snaps.at(), Recovery: s.recovery,
 	}
 	if s.audit != nil {
 		st.Audit = s.audit.Report()

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/internal/admin"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/inprocess"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/spf13/cobra"
@@ -154,6 +156,41 @@ func TestReconfigReplacesServers(t *testing.T) {
 	}
 	if same, err := reconfigures(t, e, "--file", file); err != nil || same.Applied {
 		t.Errorf("a second time: %+v, %v", same, err)
+	}
+}
+
+// TestPortThatCannotBeOpenedIsSeen: a reconfig names an address of another machine for a
+// server, as Apache's servers let it, which serve no client there then. It serves where it did,
+// and tells.
+func TestPortThatCannotBeOpenedIsSeen(t *testing.T) {
+	e := startServers(t, 3, 0, nil)
+	one := follower(e)
+	now, _, err := asJSON[configured](t, newConfig(), "--server", e.Addr(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := ""
+	for _, s := range now.Servers {
+		if fmt.Sprint(s.ID) == one {
+			line = one + "=" + s.Line[:strings.LastIndex(s.Line, ";")+1] + "192.0.2.1:2181"
+		}
+	}
+	plan, _ := reconfigures(t, e, "--add", line, "--timeout", "2s", "--wait", "1s", "--force") // nobody answers there
+	if !plan.Applied {
+		t.Fatalf("%+v", plan)
+	}
+	at := e.Addrs()[number(one)-1]
+	var said string
+	awaittest.Until(t, "the status tells", func() bool {
+		_, said, _ = play(t, newStatus(), "--server", at, "--only")
+		return said != ""
+	})
+	if !strings.HasPrefix(said, "conclave: "+at+" cannot open a port, and tries it each second: clientPort 192.0.2.1:2181: this machine has no such address") {
+		t.Errorf("it says %q", said)
+	}
+	report := admin.Commands{}.Report(e.Server(number(one)), "server_stats", nil)
+	if text, err := json.Marshal(report); err != nil || !strings.Contains(string(text), `"ports_failed":["clientPort 192.0.2.1:2181: `) {
+		t.Errorf("the admin port says %s, %v", text, err)
 	}
 }
 

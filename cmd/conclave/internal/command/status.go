@@ -83,6 +83,9 @@ The exit code is 3 if a server does not answer, or serves nobody.`,
 				remarkLost(c.ErrOrStderr(), lost)
 			}
 			compare(all)
+			for _, closed := range portsFailed(all) {
+				fmt.Fprintln(c.ErrOrStderr(), "conclave: "+cli.Visible(closed))
+			}
 			if err := p.Answer(answers(all), func(w io.Writer) error { return statusTable(w, all) }); err != nil {
 				return err
 			}
@@ -103,6 +106,16 @@ func remarkLost(w io.Writer, lost string) {
 		fmt.Fprintf(w, "conclave: not shown: %s, whose client port nobody tells; name all servers with --server, "+
 			"or write the client port behind their lines in zoo.cfg (server.1=host:2888:3888;2181)\n", lost)
 	}
+}
+
+// portsFailed are lines about the ports that servers should have open and have not.
+func portsFailed(all []standing) (lines []string) {
+	for _, s := range all {
+		if why := s.Mntr["zk_ports_failed_why"]; why != "" {
+			lines = append(lines, s.Server+" cannot open a port, and tries it each second: "+why)
+		}
+	}
+	return lines
 }
 
 // askAll asks all servers at once.

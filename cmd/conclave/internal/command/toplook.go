@@ -97,6 +97,7 @@ func (o *overseer) look(ctx context.Context) look {
 	o.askAdminPorts(ctx, all)
 	compare(all)
 	seen.servers = all
+	seen.problems = append(seen.problems, portsFailed(all)...)
 	if o.clients {
 		seen.clients, seen.problems = o.askClients(ctx, all, seen.problems)
 	}
