@@ -72,8 +72,9 @@ type scene struct {
 	t        *testing.T
 	e        *servers.Ensemble
 	load     *workload.Load
-	java     *javaWriter // nil: none
-	electing *electing   // nil: none
+	java     *javaWriter    // nil: none
+	electing *electing      // nil: none
+	client   client.Options // what clients need, such as a proof of who they are
 
 	// alarms are mismatches of the digest that Apache's servers have counted
 	// while they took a snapshot, by process. See awaitServing.
@@ -165,7 +166,7 @@ func (s *scene) mismatches(m *servers.Member) float64 {
 // work lets clients of Go, and one of Java, begin to write.
 func (s *scene) work(o workload.Options) {
 	s.t.Helper()
-	o.Servers = s.e.Addrs()
+	o.Servers, o.Client = s.e.Addrs(), s.client
 	var err error
 	s.load, err = workload.Start(s.t.Context(), o)
 	must(s.t, err)
@@ -233,7 +234,7 @@ const digestEvery = 128
 // count where they differ.
 func (s *scene) sameDigest() (int64, uint64) {
 	s.t.Helper()
-	c, err := client.Dial(s.t.Context(), strings.Join(s.addrs(), ","), client.Options{})
+	c, err := client.Dial(s.t.Context(), strings.Join(s.addrs(), ","), s.client)
 	must(s.t, err)
 	defer c.Close()
 	var zxid int64

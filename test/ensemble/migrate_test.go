@@ -5,9 +5,11 @@ package ensemble
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -30,38 +33,53 @@ import (
 // largeBuffer is what the flags of Java allow: more than a server takes without them.
 const largeBuffer = 4 << 20
 
+// A case of a migration: which servers, and how they are spoken to.
+type migrating struct {
+	kinds     string // of Apache's servers
+	observers []int
+	secure    bool // TLS and SASL between the servers, and of clients
+}
+
 // An ensemble of Apache's servers, whose TTL znodes and large znodes need flags of Java,
 // is exchanged by `conclave migrate` under load, stopped in the middle, brought back from
 // there, exchanged wholly and brought back: no session and no acknowledged write is lost.
 func TestMigrateCommand(t *testing.T) {
-	t.Run("in clear text", func(t *testing.T) { migrates(t, nil) })
-	t.Run("TLS between the servers", func(t *testing.T) { migrates(t, secured(t, "sslQuorum=true")) })
+	for name, c := range map[string]migrating{
+		"in clear text":                    {kinds: "J9 J9 J9"},
+		"TLS and SASL, with an observer":   {kinds: "J9 J9 J9 J9", observers: []int{4}, secure: true},
+		"Apache's 3.8, with two observers": {kinds: "J8 J8 J8 J8 J8", observers: []int{4, 5}},
+	} {
+		t.Run(name, func(t *testing.T) { migrates(t, c) })
+	}
 }
 
-func migrates(t *testing.T, lines []string) {
-	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "J9 J9 J9"), Config: lines,
-		Properties: map[string]string{"jute.maxbuffer": strconv.Itoa(largeBuffer), "zookeeper.extendedTypesEnabled": "true"}})
+func migrates(t *testing.T, how migrating) {
+	m := newMigrator(t, how)
+	s := m.s
 	must(t, s.e.Start(t.Context()))
-	large := largeAndBrief(t, s.e.Addrs())
+	large := largeAndBrief(t, s)
 	s.work(workload.Options{Writers: 3, Readers: 1, Pause: 2 * time.Millisecond, StaleAllowed: true})
 	s.await(200)
-	m := newMigrator(t, s)
 
-	dir := s.e.Members[0].Dir
-	must(t, os.WriteFile(filepath.Join(dir, "java.env"), fmt.Appendf(nil,
-		"export SERVER_JVMFLAGS=\"-Xmx1g -Djute.maxbuffer=%d -Dzookeeper.extendedTypesEnabled=true\"\n", largeBuffer), 0o644))
-	plan := m.run("plan", "--config", filepath.Join(dir, "zoo.cfg"))
-	for _, want := range []string{"in this order", "-D jute.maxbuffer=" + strconv.Itoa(largeBuffer), "-D zookeeper.extendedTypesEnabled=true"} {
-		if !strings.Contains(plan, want) {
+	plan := m.run("plan", "--config", filepath.Join(s.e.Members[0].Dir, "zoo.cfg"))
+	for name, value := range m.properties {
+		if want := "-D " + name + "=" + value; !strings.Contains(plan, want) {
 			t.Errorf("the plan lacks %q:\n%s", want, plan)
 		}
+	}
+	order := fmt.Sprint(how.observers, "[") // observers first
+	if order = strings.TrimPrefix(order[:len(order)-2], "["); !strings.Contains(plan, "in this order: "+order) {
+		t.Errorf("observers %v are not first:\n%s", how.observers, plan)
+	}
+	if how.secure {
+		m.asksForTheFile(t)
 	}
 	m.failAt = 2
 	m.fails("run")
 	s.await(100)
 	m.failAt = 0
 	m.run("back")
-	m.all(servers.Apache(servers.Apache39))
+	m.all(m.from)
 	m.run("run")
 	m.all(servers.Conclave())
 	large(t)
@@ -69,7 +87,7 @@ func migrates(t *testing.T, lines []string) {
 		t.Errorf("there was nothing to do: %s", out)
 	}
 	m.run("back")
-	m.all(servers.Apache(servers.Apache39))
+	m.all(m.from)
 	large(t)
 	s.check()
 	if n := s.lost(); n != 0 {
@@ -77,11 +95,23 @@ func migrates(t *testing.T, lines []string) {
 	}
 }
 
+// asksForTheFile holds that who does not prove who it is, is told how to.
+func (m *migrator) asksForTheFile(t *testing.T) {
+	t.Helper()
+	all := m.flags
+	defer func() { m.flags = all }()
+	m.flags = all[:slices.Index(all, "--jaas")]
+	if _, errs, err := m.command("plan"); err == nil || !strings.Contains(errs, "--jaas") {
+		t.Errorf("without a proof: %v, and it says %q", err, errs)
+	}
+}
+
 // largeAndBrief makes a large znode and one with a TTL, and returns what looks that they
 // are there.
-func largeAndBrief(t *testing.T, addrs string) func(t *testing.T) {
+func largeAndBrief(t *testing.T, s *scene) func(t *testing.T) {
 	t.Helper()
-	options := client.Options{ReplyBytesMax: 2 * largeBuffer, RequestBytesMax: 2 * largeBuffer}
+	addrs, options := s.e.Addrs(), s.client
+	options.ReplyBytesMax, options.RequestBytesMax = 2*largeBuffer, 2*largeBuffer
 	c, err := client.Dial(t.Context(), addrs, options)
 	must(t, err)
 	defer c.Close()
@@ -108,16 +138,56 @@ func largeAndBrief(t *testing.T, addrs string) func(t *testing.T) {
 // A migrator is the command, and the operator's own commands that it calls: they ask this
 // process, which stops and starts the servers.
 type migrator struct {
-	s      *scene
-	url    string
-	to     servers.Kind
-	failAt int // how many starts from here the next one fails; 0 for never
+	s          *scene
+	url        string
+	from, to   servers.Kind
+	failAt     int               // how many starts from here the next one fails; 0 for never
+	properties map[string]string // of Java's servers, which the java.env beside each zoo.cfg has, too
+	scheme     string            // of the servers, for the command
+	flags      []string          // by which the command proves who it is, and knows the servers
+	key, trust string            // files of the servers' certificates, "" without TLS
 
 	onError func(text string) // is called with what the command says, if it is set
 }
 
-func newMigrator(t *testing.T, s *scene) *migrator {
-	m := &migrator{s: s}
+// jaasOfAll has what servers and clients need to prove themselves by DIGEST-MD5.
+const jaasOfAll = digestSections + `
+Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_app="of the clients"; };
+Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="app" password="of the clients"; };
+`
+
+// newMigrator makes an ensemble of Apache's servers that are to be exchanged; nothing is
+// started.
+func newMigrator(t *testing.T, how migrating) *migrator {
+	m := &migrator{scheme: "zk", properties: map[string]string{
+		"jute.maxbuffer": strconv.Itoa(largeBuffer), "zookeeper.extendedTypesEnabled": "true"}}
+	var lines []string
+	if how.secure {
+		m.scheme = "zk+tls"
+		m.key, m.trust = certificates(t, "localhost", "127.0.0.1")
+		maps.Copy(m.properties, jaas(t, jaasOfAll))
+		m.flags = []string{"--tls-ca", m.trust, "--tls-cert", m.key, "--jaas", m.properties["java.security.auth.login.config"]}
+		lines = append([]string{"sslQuorum=true", "client.portUnification=true", "sessionRequireClientSASLAuth=true",
+			"authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+			"authProvider.x509=org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+			"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory"}, saslRounds[2]...)
+		for _, of := range []string{"ssl.", "ssl.quorum."} {
+			lines = append(lines, of+"keyStore.location="+m.key, of+"trustStore.location="+m.trust)
+		}
+	}
+	all := kinds(t, how.kinds)
+	m.from = all[0]
+	m.s = newScene(t, servers.EnsembleOptions{Kinds: all, Observers: how.observers, Config: lines, Properties: m.properties})
+	if how.secure {
+		m.s.client.Proof = client.DigestMD5("app", "of the clients")
+	}
+	flags := "-Xmx1g"
+	for _, name := range slices.Sorted(maps.Keys(m.properties)) {
+		flags += " -D" + name + "=" + m.properties[name]
+	}
+	for _, member := range m.s.e.Members {
+		must(t, os.WriteFile(filepath.Join(member.Dir, "java.env"), fmt.Appendf(nil, "export SERVER_JVMFLAGS=%q\n", flags), 0o644))
+	}
 	server := httptest.NewServer(http.HandlerFunc(m.serve))
 	t.Cleanup(server.Close)
 	m.url = server.URL
@@ -155,9 +225,9 @@ func (m *migrator) command(args ...string) (stdout, stderr string, err error) {
 	binary, err := servers.Binary(m.s.t.Context())
 	must(m.s.t, err)
 	if m.to = servers.Conclave(); args[0] == "back" {
-		m.to = servers.Apache(servers.Apache39)
+		m.to = m.from
 	}
-	args = append([]string{"migrate"}, append(args, "--server", m.s.e.Addrs())...)
+	args = append([]string{"migrate"}, append(append(args, "--server", m.scheme+"://"+m.s.e.Addrs()), m.flags...)...)
 	if args[1] == "run" || args[1] == "back" {
 		args = append(args, "--stop", "curl -fsS "+m.url+"/stop/{id}", "--start", "curl -fsS "+m.url+"/start/{id}", "--wait", patience.String())
 	}
@@ -204,11 +274,17 @@ func (m *migrator) all(k servers.Kind) {
 // A Conclave server that Apache's do not know observes them: it finds no difference under
 // load, and one when a byte of a transaction is another on its way to it.
 func TestMigrateShadow(t *testing.T) {
-	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "J9 J9 J9")})
+	t.Run("in clear text", func(t *testing.T) { shadows(t, migrating{kinds: "J9 J9 J9"}) })
+	t.Run("TLS and SASL", func(t *testing.T) { shadows(t, migrating{kinds: "J9 J9 J8", secure: true}) })
+}
+
+func shadows(t *testing.T, how migrating) {
+	m := newMigrator(t, how)
+	s := m.s
 	must(t, s.e.Start(t.Context()))
 	s.work(workload.Options{Writers: 3, Pause: 2 * time.Millisecond, StaleAllowed: true})
 	s.await(200)
-	m := newMigrator(t, s)
+	largeAndBrief(t, s)
 	config := filepath.Join(s.e.Members[0].Dir, "zoo.cfg")
 	if out := m.run("shadow", "--config", config, "--for", "5s"); !strings.HasPrefix(out, "no difference: ") {
 		t.Errorf("a good rehearsal says %q", out)
@@ -218,11 +294,15 @@ func TestMigrateShadow(t *testing.T) {
 	var armed atomic.Bool
 	lines := quorumPort.ReplaceAllStringFunc(string(text), func(line string) string {
 		parts := quorumPort.FindStringSubmatch(line)
-		return parts[1] + tampering(t, "127.0.0.1:"+parts[2], &armed)
+		return parts[1] + m.tampering(t, "127.0.0.1:"+parts[2], &armed)
 	})
-	bad := filepath.Join(t.TempDir(), "zoo.cfg")
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "zoo.cfg")
 	must(t, os.WriteFile(bad, []byte(lines), 0o644))
-	c, err := client.Dial(t.Context(), s.e.Addrs(), client.Options{})
+	flags, err := os.ReadFile(filepath.Join(s.e.Members[0].Dir, "java.env"))
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "java.env"), flags, 0o644))
+	c, err := client.Dial(t.Context(), s.e.Addrs(), s.client)
 	must(t, err)
 	defer c.Close()
 	_, _, err = c.Create(t.Context(), "/odd", nil, client.CreateOptions{})
@@ -255,11 +335,20 @@ var quorumPort = regexp.MustCompile(`(server\.\d+=127\.0\.0\.1:)(\d+)`)
 const straight, bent = "as it was written", "as it was wrotten"
 
 // tampering is the port of a proxy that, once it is armed, changes a letter of what
-// is written to /odd on its way from the server to an observer.
-func tampering(t *testing.T, server string, armed *atomic.Bool) string {
+// is written to /odd on its way from the server to an observer. Over TLS it has the key of
+// the servers.
+func (m *migrator) tampering(t *testing.T, server string, armed *atomic.Bool) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
+	dial := func() (net.Conn, error) { return net.Dial("tcp", server) }
+	if m.key != "" {
+		pair, err := tls.LoadX509KeyPair(m.key, m.key)
+		must(t, err)
+		config := &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true, ClientAuth: tls.RequestClientCert}
+		listener = tls.NewListener(listener, config)
+		dial = func() (net.Conn, error) { return tls.Dial("tcp", server, config) }
+	}
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -267,7 +356,7 @@ func tampering(t *testing.T, server string, armed *atomic.Bool) string {
 			if err != nil {
 				return
 			}
-			far, err := net.Dial("tcp", server)
+			far, err := dial()
 			if err != nil {
 				_ = near.Close()
 				continue

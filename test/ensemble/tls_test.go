@@ -24,6 +24,14 @@ func secured(t *testing.T, more ...string) []string {
 // securedFor are those with certificates for some hosts.
 func securedFor(t *testing.T, hosts ...string) []string {
 	t.Helper()
+	key, trust := certificates(t, hosts...)
+	return []string{"ssl.quorum.keyStore.location=" + key, "ssl.quorum.trustStore.location=" + trust}
+}
+
+// certificates writes the key and the certificate of servers into one file, and their
+// authority into another.
+func certificates(t *testing.T, hosts ...string) (key, trust string) {
+	t.Helper()
 	dir := t.TempDir()
 	file := func(name string, content []byte) string {
 		path := filepath.Join(dir, name)
@@ -32,10 +40,7 @@ func securedFor(t *testing.T, hosts ...string) []string {
 	}
 	authority := certtest.New("authority")
 	server := authority.Issue("server", hosts...)
-	return []string{
-		"ssl.quorum.keyStore.location=" + file("key.pem", append(server.KeyPEM(), server.PEM()...)),
-		"ssl.quorum.trustStore.location=" + file("trust.pem", authority.PEM()),
-	}
+	return file("key.pem", append(server.KeyPEM(), server.PEM()...)), file("trust.pem", authority.PEM())
 }
 
 // exchange puts a file in the place of another.

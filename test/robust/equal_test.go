@@ -148,7 +148,7 @@ func equalTrees(t *testing.T, e *servers.Ensemble, when string) {
 	t.Helper()
 	_, err := e.AwaitEqual(t.Context())
 	must(t, err)
-	trees, err := workload.Trees(t.Context(), strings.Split(e.Addrs(), ","), "/")
+	trees, err := workload.Trees(t.Context(), strings.Split(e.Addrs(), ","), "/", client.Options{})
 	must(t, err)
 	first := trees[e.Member(1).Addr]
 	for _, tree := range trees {

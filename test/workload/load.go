@@ -50,6 +50,9 @@ type Options struct {
 	// allows when the leader is partitioned: it is counted, and no breach.
 	StaleAllowed bool
 
+	// Client has what all clients need beside times, such as a proof of who they are.
+	Client client.Options
+
 	// Prefix is the znode below Root for this load; default "a". Loads at the
 	// same time need different ones.
 	Prefix string
@@ -170,8 +173,10 @@ func (l *Load) path(rest string) string { return Root + "/" + l.options.Prefix +
 func (l *Load) register(id int) string { return l.path(fmt.Sprintf("/r%d", id)) }
 
 func (l *Load) dial(ctx context.Context) (*client.Client, error) {
-	return client.Dial(ctx, l.list(), client.Options{SessionTimeout: l.options.SessionTimeout,
-		ConnectTimeout: l.options.ConnectTimeout, BackoffMax: 200 * time.Millisecond, BackoffMin: 10 * time.Millisecond})
+	o := l.options.Client
+	o.SessionTimeout, o.ConnectTimeout = l.options.SessionTimeout, l.options.ConnectTimeout
+	o.BackoffMax, o.BackoffMin = 200*time.Millisecond, 10*time.Millisecond
+	return client.Dial(ctx, l.list(), o)
 }
 
 // context bounds one operation. It does not end with the load: the outcome of

@@ -25,10 +25,10 @@ const treeTimeout = time.Minute
 
 // Trees reads the tree below top from each server, after a sync on each. Nobody
 // should write meanwhile; the sessions that read do not show below top.
-func Trees(ctx context.Context, addrs []string, top string) (map[string]Tree, error) {
+func Trees(ctx context.Context, addrs []string, top string, o client.Options) (map[string]Tree, error) {
 	trees := map[string]Tree{}
 	for _, addr := range addrs {
-		t, err := readTree(ctx, addr, top)
+		t, err := readTree(ctx, addr, top, o)
 		if err != nil {
 			return nil, fmt.Errorf("workload: read the tree of %s: %w", addr, err)
 		}
@@ -37,10 +37,11 @@ func Trees(ctx context.Context, addrs []string, top string) (map[string]Tree, er
 	return trees, nil
 }
 
-func readTree(ctx context.Context, addr, top string) (Tree, error) {
+func readTree(ctx context.Context, addr, top string, o client.Options) (Tree, error) {
 	ctx, cancel := context.WithTimeout(ctx, treeTimeout)
 	defer cancel()
-	c, err := client.Dial(ctx, addr, client.Options{ReplyBytesMax: 64 << 20})
+	o.ReplyBytesMax = 64 << 20
+	c, err := client.Dial(ctx, addr, o)
 	if err != nil {
 		return nil, err
 	}

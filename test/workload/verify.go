@@ -15,7 +15,7 @@ func (l *Load) Verify(ctx context.Context, addrs []string) ([]string, error) {
 	if err := l.awaitExpiry(ctx, addrs[0]); err != nil {
 		return nil, err
 	}
-	trees, err := Trees(ctx, addrs, l.path(""))
+	trees, err := Trees(ctx, addrs, l.path(""), l.options.Client)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (l *Load) awaitExpiry(ctx context.Context, addr string) error {
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
 	for {
-		tree, err := readTree(ctx, addr, l.path("/sessions"))
+		tree, err := readTree(ctx, addr, l.path("/sessions"), l.options.Client)
 		if err != nil {
 			return fmt.Errorf("workload: read the sessions' znodes at %s: %w", addr, err)
 		}

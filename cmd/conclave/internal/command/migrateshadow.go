@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -85,13 +87,13 @@ func (v *migrateShadow) run(c *cobra.Command, _ []string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	address, err := v.configure(dir, x)
+	address, flags, err := v.configure(dir, x)
 	if err != nil {
 		return err
 	}
 	child, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	ended, err := startShadow(child, c, dir)
+	ended, err := startShadow(child, c, dir, flags)
 	if err != nil {
 		return err
 	}
@@ -107,72 +109,79 @@ func (v *migrateShadow) run(c *cobra.Command, _ []string) error {
 
 // notShadowed are the settings that are the observer's own, by how their keys begin.
 var notShadowed = []string{"dataDir", "dataLogDir", "clientPort", "secureClientPort", "peerType", "admin.", "metricsProvider.",
-	"4lw.commands.whitelist", "zookeeper.4lw.commands.whitelist", "zookeeper.admin.", "audit.enable", "zookeeper.audit.enable", "-"}
+	"4lw.commands.whitelist", "zookeeper.4lw.commands.whitelist", "zookeeper.admin.", "audit.enable", "zookeeper.audit.enable",
+	"conclave.backup", "conclave.trace", "-"}
 
-// configure writes the zoo.cfg and the myid of the observer, and returns where it serves.
-func (v *migrateShadow) configure(dir string, x *moving) (string, error) {
+// configure writes the zoo.cfg and the myid of the observer, and returns where it serves, and
+// the flags of Java that hold for it, which mean other things in a file.
+func (v *migrateShadow) configure(dir string, x *moving) (address string, flags []string, err error) {
 	for _, m := range x.config.Members {
 		if m.ID >= quorum.ID(v.id) {
-			return "", cli.Usage("--id names a number above those of all servers, 254 at most", "the ensemble has a server %d", m.ID)
+			return "", nil, cli.Usage("--id names a number above those of all servers, 254 at most", "the ensemble has a server %d", m.ID)
 		}
 	}
 	plan := &migrationPlan{}
 	entries, err := (&serve{config: v.config}).file()
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	entries = append(plan.readScripts(v.config), entries...)
+	properties := plan.readScripts(v.config)
 	if len(plan.Obstacles) > 0 {
-		return "", cli.Usage("write out what the script sets", "%s", strings.Join(plan.Obstacles, "; "))
+		return "", nil, cli.Usage("write out what the script sets", "%s", strings.Join(plan.Obstacles, "; "))
 	}
 	var ports [3]string
 	for i := range ports {
 		free, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		defer free.Close()
 		ports[i] = strconv.Itoa(free.Addr().(*net.TCPAddr).Port)
 	}
-	text, err := v.shadowConfig(entries)
+	text := ""
+	if entries, err = v.shadowed(entries); err == nil {
+		properties, err = v.shadowed(properties)
+	}
 	if err != nil {
-		return "", err
+		return "", nil, err
+	}
+	for _, e := range entries {
+		text += fmt.Sprintf("%s=%s\n", e.Key, strings.ReplaceAll(e.Value, `\`, `\\`))
+	}
+	for _, e := range properties {
+		flags = append(flags, "-D", e.Key+"="+e.Value)
 	}
 	text += fmt.Sprintf("dataDir=%s\nclientPort=%s\nclientPortAddress=127.0.0.1\npeerType=observer\n4lw.commands.whitelist=*\nserver.%d=127.0.0.1:%s:%s:observer\n",
 		strings.ReplaceAll(dir, `\`, `\\`), ports[0], v.id, ports[1], ports[2])
 	if err := os.WriteFile(filepath.Join(dir, "myid"), fmt.Appendln(nil, v.id), 0o600); err != nil {
-		return "", err
+		return "", nil, err
 	}
-	return net.JoinHostPort("127.0.0.1", ports[0]), os.WriteFile(filepath.Join(dir, "zoo.cfg"), []byte(text), 0o600)
+	return net.JoinHostPort("127.0.0.1", ports[0]), flags, os.WriteFile(filepath.Join(dir, "zoo.cfg"), []byte(text), 0o600)
 }
 
-// shadowConfig is what of a server's settings holds for the observer, too.
-func (v *migrateShadow) shadowConfig(entries []zoocfg.Entry) (string, error) {
-	var b strings.Builder
+// shadowed are those of a server's settings that hold for the observer, too.
+func (v *migrateShadow) shadowed(entries []zoocfg.Entry) (shared []zoocfg.Entry, err error) {
 	for _, e := range entries {
 		if e.Key == "dynamicConfigFile" || e.Key == "reconfigEnabled" && e.Value == "true" {
-			return "", cli.Usage("conclave reconfig --add 'server.N=host:port:port:observer;port', and start that server",
+			return nil, cli.Usage("conclave reconfig --add 'server.N=host:port:port:observer;port', and start that server",
 				"%s: an ensemble that may change its configuration must know its observers", e.Key)
 		}
-		own := false
-		for _, key := range notShadowed {
-			own = own || strings.HasPrefix(e.Key, key)
-		}
-		if !own {
-			fmt.Fprintf(&b, "%s=%s\n", e.Key, strings.ReplaceAll(e.Value, `\`, `\\`))
+		if !slices.ContainsFunc(notShadowed, func(key string) bool { return strings.HasPrefix(e.Key, key) }) {
+			shared = append(shared, e)
 		}
 	}
-	return b.String(), nil
+	return shared, nil
 }
 
 // startShadow starts the observer, which ends in order with the context. What it warns of
 // goes to the standard error.
-func startShadow(ctx context.Context, c *cobra.Command, dir string) (ended <-chan struct{}, err error) {
+func startShadow(ctx context.Context, c *cobra.Command, dir string, flags []string) (ended <-chan struct{}, err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	command := exec.CommandContext(ctx, program, "serve", "--config", filepath.Join(dir, "zoo.cfg"), "--log-level", "warn")
+	args := append([]string{"serve", "--config", filepath.Join(dir, "zoo.cfg"), "--log-level", "warn"}, flags...)
+	command := exec.CommandContext(ctx, program, args...)
 	command.Env = append(os.Environ(), "SERVER_JVMFLAGS=", "JVMFLAGS=")
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = dialMax * 10
@@ -186,12 +195,35 @@ func startShadow(ctx context.Context, c *cobra.Command, dir string) (ended <-cha
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for lines := bufio.NewScanner(output); lines.Scan(); {
-			fmt.Fprintf(c.ErrOrStderr(), "observer: %s\n", lines.Text())
-		}
+		passLines(c.ErrOrStderr(), "observer: ", output)
 		_ = command.Wait() // it was told to end, or has said why
 	}()
 	return done, nil
+}
+
+// shownBytesMax is how much of one line is passed on: the rest of a longer one is left out.
+const shownBytesMax = 64 << 10
+
+// passLines copies lines of any length, each behind a prefix, until there are no more.
+func passLines(w io.Writer, prefix string, from io.Reader) {
+	for lines := bufio.NewReaderSize(from, shownBytesMax); ; {
+		line, err := lines.ReadSlice('\n')
+		text := strings.TrimRight(string(line), "\r\n")
+		left := 0
+		for errors.Is(err, bufio.ErrBufferFull) {
+			line, err = lines.ReadSlice('\n')
+			left += len(line)
+		}
+		if left > 0 {
+			text += fmt.Sprintf(" ... and %d bytes more", left)
+		}
+		if text != "" || err == nil {
+			fmt.Fprintln(w, prefix+text)
+		}
+		if err != nil {
+			return
+		}
+	}
 }
 
 // observe waits until the observer is in sync, and compares until the time is over.
