@@ -118,6 +118,11 @@ func (r *reader) ensemble() {
 		return
 	}
 	if r.lines.Empty() {
+		if pointer, given := r.seen["dynamicConfigFile"]; given && r.dynamicName != "" {
+			r.problem(pointer, r.dynamicName+" has no server line: the server would start alone, and take writes that no other has. "+
+				"Copy the file from another server of the ensemble, or leave the key out for a server alone", "")
+			return
+		}
 		if !r.standalone {
 			r.missing("standaloneEnabled", "false asks for an ensemble, but there are no server lines")
 		}

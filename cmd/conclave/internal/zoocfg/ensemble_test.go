@@ -198,3 +198,25 @@ func TestVersionOfADynamicFileIsInItsNameOrInALine(t *testing.T) {
 		}
 	}
 }
+
+// TestServerWhoseEnsembleIsGoneDoesNotStartAloneInSilence: an empty dynamic file is refused, and a server alone on the
+// directory of one of an ensemble is told so.
+func TestServerWhoseEnsembleIsGoneDoesNotStartAloneInSilence(t *testing.T) {
+	const name = "/etc/zoo.cfg.dynamic.100000000"
+	for _, text := range []string{"", "# all gone\n", "version=100000000\n"} {
+		_, err := member(t, static+"clientPort=2181\ndynamicConfigFile="+name, map[string]string{name: text})
+		if err == nil || !strings.Contains(err.Error(), "/etc/zoo.cfg:6: dynamicConfigFile: "+name+" has no server line: the server would start alone") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	one := map[string]string{name: "server.2=b:2888:3888;2181\n"}
+	c, err := member(t, static+"dynamicConfigFile="+name, one)
+	if err != nil || c.Server.Ensemble != nil || len(c.Remarks) != 0 {
+		t.Errorf("one server that never had others: %v, %q", err, c.Remarks)
+	}
+	one["/data/version-2/currentEpoch"] = "4\n"
+	c, err = member(t, static+"dynamicConfigFile="+name, one)
+	if err != nil || len(c.Remarks) != 1 || !strings.Contains(c.Remarks[0], "/data/version-2/currentEpoch is that of a server of an ensemble, and this one starts alone") {
+		t.Errorf("one server of what was an ensemble: %v, %q", err, c.Remarks)
+	}
+}

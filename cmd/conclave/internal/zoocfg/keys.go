@@ -458,17 +458,23 @@ func (r *reader) keyFamilies() []family {
 		{"javax.net.ssl.", javaOnly(idle(text(nil), whyStores))},
 		{"jdk.tls.", javaOnly(refused(text(nil), "", "what TLS may speak is set with enabledProtocols and ciphersuites, of ssl. and of ssl.quorum."))},
 		{"org.bouncycastle.", javaOnly(refused(text(nil), "", whyProviders))},
-		{superUsers, used(r.superUser, "none", "more names that may do everything")},
-		{"authProvider.", refused(r.provider, builtInProviders, "only the schemes world, ip, digest, x509 and sasl are built in: prove names by a certificate or by SASL, and leave this line out")},
+		{superUsers, used(text(nil), "none", "more names that may do everything")},
+		{providerKeys, refused(text(nil), builtInProviders, "only the schemes world, ip, digest, x509 and sasl are built in: prove names by a certificate or by SASL, and leave this line out")},
 	}
 }
 
-// provider reads the class of a way to prove who one is.
-func (r *reader) provider(class string) error {
-	r.saslProvider = r.saslProvider || strings.HasSuffix(class, ".SASLAuthenticationProvider")
-	c := &r.out.Server.Auth
-	c.Ensemble = c.Ensemble || strings.HasSuffix(class, ".EnsembleAuthenticationProvider")
-	return nil
+// providerKeys begins the keys authProvider.1 and so on.
+const providerKeys = "authProvider."
+
+// providers takes over the ways to prove who one is: of each key its last value.
+func (r *reader) providers() {
+	for key, e := range r.seen {
+		if strings.HasPrefix(key, providerKeys) {
+			r.saslProvider = r.saslProvider || strings.HasSuffix(e.Value, ".SASLAuthenticationProvider")
+			c := &r.out.Server.Auth
+			c.Ensemble = c.Ensemble || strings.HasSuffix(e.Value, ".EnsembleAuthenticationProvider")
+		}
+	}
 }
 
 // ensembleProvider lets clients say which ensemble they want.

@@ -1,6 +1,10 @@
 package zoocfg
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/conclave-project/conclave/cmd/conclave/internal/login"
 	"github.com/conclave-project/conclave/internal/auth"
 )
@@ -40,7 +44,7 @@ func (r *reader) saslKeys() map[string]setting {
 		"SASLAuthenticationProvider.superPassword": used(text(&s.SuperPassword), "none", "the password of the user `super`, instead of that in the file"),
 		"fips-mode":                         used(flag(&s.FIPS), "true", "no DIGEST-MD5: a section that needs it is refused; no names of addresses are looked up (`allowReverseDnsLookup`). Hosts are compared by Go's library in any case, between servers, too, where Apache's compare none in this mode"),
 		"sasl.serverconfig":                 used(text(&s.Section), "Server", "the section for clients"),
-		"superUser":                         used(r.superUser, "none", "a name that may do everything"),
+		"superUser":                         used(text(nil), "none", "a name that may do everything"),
 		"letAnySaslUserDoX":                 used(text(&names.AnyoneAs), "none", "what an ACL lets this name do, it lets everybody do who has proved one"),
 		"kerberos.removeHostFromPrincipal":  used(flag(&names.NoHost), "false", "names lose their host"),
 		"kerberos.removeRealmFromPrincipal": used(flag(&names.NoRealm), "false", "names lose their realm"),
@@ -62,11 +66,14 @@ func (r *reader) saslKeys() map[string]setting {
 	}
 }
 
-func (r *reader) superUser(v string) error {
-	if names := &r.out.Server.Auth.Principals; v != "" {
-		names.Supers = append(names.Supers, v)
+// supers takes over who may do everything: of each key its last value, and none that is empty.
+func (r *reader) supers() {
+	names := &r.out.Server.Auth.Principals
+	for _, key := range slices.Sorted(maps.Keys(r.seen)) {
+		if v := r.seen[key].Value; v != "" && (key == "superUser" || strings.HasPrefix(key, superUsers)) {
+			names.Supers = append(names.Supers, v)
+		}
 	}
-	return nil
 }
 
 func (r *reader) nameRules(v string) error {
@@ -78,6 +85,7 @@ func (r *reader) nameRules(v string) error {
 // sasl checks what the keys of SASL say together with the others.
 func (r *reader) sasl() {
 	s, c := &r.out.SASL, &r.out.Server
+	r.supers()
 	c.Auth.SASL = r.saslProvider || s.File != ""
 	if r.needSASL {
 		c.Auth.Enforce = []string{"sasl"}

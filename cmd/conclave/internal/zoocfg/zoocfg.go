@@ -242,6 +242,7 @@ func (r *reader) finish() {
 	before := len(r.errs)
 	r.ensemble()
 	understood := len(r.errs) == before
+	r.providers()
 	if c.DataDir == "" {
 		r.missing("dataDir", "is not set: name the directory for snapshots and logs")
 	} else if !filepath.IsAbs(c.DataDir) {
@@ -286,6 +287,14 @@ func (r *reader) alone() {
 		}
 	}
 	c.NoClientsOfLeader, c.LocalSessions, c.UpgradeSessions = false, false, false
+	if c.DataDir == "" || r.fsys == nil {
+		return
+	}
+	epochs := filepath.Join(c.DataDir, "version-2", "currentEpoch")
+	if _, err := r.fsys.Stat(epochs); err == nil {
+		r.out.Remarks = append(r.out.Remarks, epochs+" is that of a server of an ensemble, and this one starts alone: it takes writes that "+
+			"the others do not have, and loses them when it joins them again. Bring the server lines back if that is not meant")
+	}
 }
 
 // limits gives the forms of "none" that keys have their one form, and compares

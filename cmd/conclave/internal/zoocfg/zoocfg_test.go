@@ -356,3 +356,39 @@ func TestFilesOfTLSAreReadForAPortToCome(t *testing.T) {
 		}
 	}
 }
+
+// TestRightsThatAreTakenAwayAreGone: of a key that is given twice the last value counts, in a file, over the
+// environment, and where it is empty.
+func TestRightsThatAreTakenAwayAreGone(t *testing.T) {
+	for lines, want := range map[string]string{
+		"superUser=alice\nsuperUser=bob":                    "bob",
+		"superUser.1=alice\nsuperUser.1=bob":                "bob",
+		"superUser=alice\nsuperUser=":                       "",
+		"superUser=alice\nsuperUser.1=bob\nsuperUser.2=eve": "alice bob eve",
+	} {
+		c, err := read(t, lines)
+		if got := strings.Join(c.Server.Auth.Principals.Supers, " "); err != nil || got != want {
+			t.Errorf("%q: %q, %v", lines, got, err)
+		}
+	}
+	environment := Environment(func(name string) string {
+		return map[string]string{"SERVER_JVMFLAGS": "-Dzookeeper.superUser=alice"}[name]
+	})
+	entries, err := Parse("zoo.cfg", []byte("dataDir=/data\nclientPort=2181\nsuperUser=bob"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Read(append(environment, entries...), disk(t, nil))
+	if got := c.Server.Auth.Principals.Supers; err != nil || !slices.Equal(got, []string{"bob"}) {
+		t.Errorf("the file over the environment: %q, %v", got, err)
+	}
+	const class = "org.apache.zookeeper.server.auth."
+	c, err = read(t, "authProvider.1="+class+"EnsembleAuthenticationProvider", "authProvider.1="+class+"DigestAuthenticationProvider")
+	if err != nil || c.Server.Auth.Ensemble {
+		t.Errorf("a provider that was exchanged is still there: %v", err)
+	}
+	c, err = read(t, "authProvider.1="+class+"SASLAuthenticationProvider", "authProvider.1="+class+"DigestAuthenticationProvider")
+	if err != nil || c.Server.Auth.SASL {
+		t.Errorf("that of SASL, too: %v", err)
+	}
+}
