@@ -3,6 +3,10 @@ package partition_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +15,7 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/partition"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // moody is a store that refuses all attempts for good, as it seems, while it is told to.
@@ -26,6 +31,35 @@ func (m *moody) Acquire(ctx context.Context, claim election.Claim) (election.Gra
 		return election.Grant{}, election.Permanent(errors.New("404 from a proxy"))
 	}
 	return m.Store.Acquire(ctx, claim)
+}
+
+// Renew refuses as Acquire does.
+func (m *moody) Renew(ctx context.Context, grant election.Grant) (election.Grant, error) {
+	if m.refuses.Load() {
+		return grant, election.Permanent(errors.New("404 from a proxy"))
+	}
+	return m.Store.Renew(ctx, grant)
+}
+
+// TestGroupOutlivesAStoreThatRefusesItForLongerThanALease: all lose their seats and all that
+// they own, and nobody gives up.
+func TestGroupOutlivesAStoreThatRefusesItForLongerThanALease(t *testing.T) {
+	g, store := newGroup(t, 4, nil), &moody{Store: electiontest.NewStore(nil)}
+	a, b := g.join(store, "a"), g.join(store, "b")
+	g.awaitEven("a", "b")
+	store.refuses.Store(true)
+	g.await("nobody owns anything", func(owned map[string]int) bool { return owned[""] == 4 })
+	for before := store.refusals.Load(); store.refusals.Load() < before+8; { // of seats, too
+		select {
+		case err := <-a.ended:
+			t.Fatalf("a has ended: %v", err)
+		case err := <-b.ended:
+			t.Fatalf("b has ended: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	store.refuses.Store(false)
+	g.awaitEven("a", "b")
 }
 
 // TestMemberOutlivesARefusalOfAStoreThatHasServedIt, though it asks for partitions that
@@ -75,10 +109,22 @@ func (d damaged) Write(ctx context.Context, name string, r record.Record, versio
 // TestOneElectionThatIsDamagedCostsNoOther (partition-P6): a partition or a seat, before
 // a member starts or after.
 func TestOneElectionThatIsDamagedCostsNoOther(t *testing.T) {
-	for name, sound := range map[string]int{"group/partitions/1": 5, "group/seats/0": 6} {
+	for name, sound := range map[string]int{"group/partitions/1": 5, "group/seats/0": 6, "group/seats/1": 6, "group/seats/2": 6} {
 		t.Run(name, func(t *testing.T) {
 			var is atomic.Bool
-			backend := record.New(damaged{record.NewMemory(nil), name, &is}, record.Options{})
+			memory := record.NewMemory(nil)
+			backend := record.New(damaged{memory, name, &is}, record.Options{})
+			// seats returns who has which, as they really are.
+			seats := func() (all []string) {
+				for i := range 3 {
+					r, _, err := memory.Read(t.Context(), fmt.Sprint("group/seats/", i))
+					if err != nil {
+						t.Fatal(err)
+					}
+					all = append(all, r.Holder)
+				}
+				return all
+			}
 			views := make(chan partition.View, 1000)
 			g := newGroup(t, 6, func(o *partition.Options) {
 				o.MembersMax, o.Election.Lease = 3, time.Second
@@ -96,11 +142,20 @@ func TestOneElectionThatIsDamagedCostsNoOther(t *testing.T) {
 					return sum == sound || sum == 6 && !is.Load()
 				}
 			}
-			g.join(backend, "a")
+			a := g.join(backend, "a")
 			b := g.join(backend, "b")
 			g.await("all partitions, two members", owns("a", "b"))
 			is.Store(true)
+			if seat, err := strconv.Atoi(strings.TrimPrefix(name, "group/seats/")); err == nil && seats()[seat] != "" {
+				holder := seats()[seat]
+				awaittest.Until(t, holder+" has another seat", func() bool { return slices.Contains(slices.Delete(seats(), seat, seat+1), holder) })
+			}
 			g.await("all but the damaged one, two members", owns("a", "b"))
+			for _, m := range []*member{a, b} {
+				if len(m.ended) > 0 {
+					t.Fatalf("%s has ended: %v", m.ID(), m.await(t))
+				}
+			}
 			b.end(t)
 			g.await("all but the damaged one", owns("a"))
 			g.join(backend, "c")

@@ -50,6 +50,7 @@ type run struct {
 type sighting struct {
 	seen   bool // or it was tried
 	err    error
+	since  time.Time // of the err: it could not be seen from then on
 	leader string
 	token  election.Token
 }
@@ -143,10 +144,30 @@ func (r *run) see(i int, view election.View) {
 	if !s.seen {
 		r.unseen--
 	}
+	if s.err == nil && view.Err != nil {
+		s.since = time.Now()
+	}
 	s.seen, s.err = true, view.Err
 	if view.Err == nil {
 		s.leader, s.token = view.Leader, view.Token
 	}
+}
+
+// unseenLimit is for how many of its leases who has a seat that cannot be seen is taken for a
+// member: as long as a member whose seat is damaged needs to lose it and to take another.
+const unseenLimit = 3
+
+// vanished reports whether who had a seat is no member any more as far as can be known: the seat
+// could not be seen for long, though others could, and nothing shows that its holder lives. Until is
+// when to look again.
+func (r *run) vanished(seat int, alive []string) (gone bool, until time.Time) {
+	s := r.leaders[len(r.jobs)+seat]
+	if s.err == nil || s.leader == "" || slices.Contains(alive, s.leader) ||
+		!slices.ContainsFunc(r.leaders, func(other sighting) bool { return other.err == nil }) {
+		return false, time.Time{}
+	}
+	until = s.since.Add(unseenLimit * r.member.seats[seat].Options().Lease)
+	return !time.Now().Before(until), until
 }
 
 // stop ends everything at once; the first reason counts.
@@ -185,14 +206,14 @@ func (r *run) decide() <-chan time.Time {
 		}
 		return nil
 	}
-	members, owners := r.group()
+	members, owners, next := r.group()
 	r.show(members, owners)
 	if r.leaving && !slices.ContainsFunc(r.jobs, func(j job) bool { return j.leads }) || r.leaving && len(members) == 0 {
 		r.stop(nil)
 		return nil
 	}
 	targets := balance.Plan(members, owners)
-	next := earlier(r.takeSeat(), r.campaign(targets))
+	next = earlier(next, earlier(r.takeSeat(), r.campaign(targets)))
 	if r.seated || r.leaving || r.sitting == nil { // else it is about to take a seat
 		for p := range owners {
 			if r.leaders[p].err != nil && !r.jobs[p].leads {
@@ -209,16 +230,13 @@ func (r *run) decide() <-chan time.Time {
 	return time.After(time.Until(next))
 }
 
-// group returns the members, and the owners of the partitions. Of itself a
-// member knows better than what it has seen last.
-func (r *run) group() (members, owners []string) {
-	me := r.member.id
-	for i, s := range r.leaders {
-		switch p := i; {
-		case p >= len(r.jobs):
-			if s.leader != "" && s.leader != me {
-				members = append(members, s.leader)
-			}
+// group returns the members, the owners of the partitions, and when to look again though
+// nothing has happened. Of itself a member knows better than what it has seen last.
+func (r *run) group() (members, owners []string, next time.Time) {
+	me, alive := r.member.id, []string(nil)
+	for p := range r.jobs {
+		s := r.leaders[p]
+		switch {
 		case r.jobs[p].leads:
 			owners = append(owners, me)
 		case s.leader == me:
@@ -226,12 +244,24 @@ func (r *run) group() (members, owners []string) {
 		default:
 			owners = append(owners, s.leader)
 		}
+		if s.err == nil {
+			alive = append(alive, s.leader)
+		}
+	}
+	for seat, s := range r.leaders[len(r.jobs):] {
+		if s.leader == "" || s.leader == me {
+			continue
+		}
+		gone, until := r.vanished(seat, alive)
+		if !gone {
+			members, next = append(members, s.leader), earlier(next, until)
+		}
 	}
 	if r.seated && !r.leaving {
 		members = append(members, me)
 	}
 	slices.Sort(members)
-	return slices.Compact(members), owners
+	return slices.Compact(members), owners, next
 }
 
 func (r *run) show(members, owners []string) {
@@ -247,11 +277,9 @@ func (r *run) show(members, owners []string) {
 
 // takeSeat campaigns for a seat that nobody has, and returns when to look again.
 func (r *run) takeSeat() (next time.Time) {
-	first := len(r.jobs)
 	if r.sitting != nil {
-		other := r.leaders[first+r.seat].leader
-		if !r.seated && other != "" && other != r.member.id {
-			r.sitting() // somebody was faster
+		if !r.seated && !r.vacant(r.seat) {
+			r.sitting() // somebody was faster, or its record is damaged
 		}
 		return next
 	}
@@ -266,12 +294,23 @@ func (r *run) takeSeat() (next time.Time) {
 	seats := len(r.member.seats)
 	for i := range seats {
 		seat := (int(hash.Sum32()%uint32(seats)) + r.tries + i) % seats
-		if leader := r.leaders[first+seat].leader; leader == "" || leader == r.member.id {
+		if r.vacant(seat) {
 			r.sit(seat)
 			break
 		}
 	}
 	return next
+}
+
+// vacant reports whether this member may take a seat: nobody else has it, and it can be seen. Where none can be seen
+// each is tried. An Elector that was served once does not end by itself at a record that is damaged.
+func (r *run) vacant(seat int) bool {
+	seats := r.leaders[len(r.jobs):]
+	s := seats[seat]
+	if s.err != nil && slices.ContainsFunc(seats, func(other sighting) bool { return other.err == nil }) {
+		return false
+	}
+	return s.leader == "" || s.leader == r.member.id
 }
 
 func (r *run) sit(seat int) {
@@ -290,7 +329,7 @@ func (r *run) sit(seat int) {
 		r.tries++
 		switch {
 		case !errors.Is(err, election.ErrPermanent):
-		case !isRefusal(err), !r.served && r.tries >= len(r.member.seats):
+		case !isRefusal(err) && !isLost(err), !r.served && r.tries >= len(r.member.seats):
 			r.stop(err)
 		case r.served:
 			r.sitAt = time.Now().Add(r.member.retry(r.tries))
