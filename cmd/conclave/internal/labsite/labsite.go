@@ -91,7 +91,9 @@ func made(ctx context.Context, to, dir string, env []string, verb string, args .
 	if text, err := command.CombinedOutput(); err != nil {
 		return m, fmt.Errorf("go %s of the laboratory's machines: %w\n%s", verb, err, bytes.TrimSpace(text))
 	}
-	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	where := exec.CommandContext(ctx, "go", "env", "GOROOT")
+	where.Dir, where.Env = dir, command.Env // the loader must be of the same Go
+	root, err := where.Output()
 	if err != nil {
 		return m, fmt.Errorf("go env GOROOT: %w", err)
 	}
