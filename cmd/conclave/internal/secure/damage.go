@@ -1,11 +1,14 @@
 package secure
 
 import (
+	"bytes"
 	"crypto/sha1" // what a JKS ends with
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // damaged makes an error of what a library panics at in a file. It is deferred.
@@ -34,6 +37,41 @@ func wholeJKS(content []byte, password string) error {
 		return errPassword
 	}
 	return nil
+}
+
+// blocksOfPEM reads all blocks. The library skips what is no whole block: a mark
+// that belongs to none that was read is an error here.
+func blocksOfPEM(content []byte) (blocks []*pem.Block, err error) {
+	for line := 1; ; {
+		block, rest := pem.Decode(content)
+		passed, own := content[:len(content)-len(rest)], 2
+		if block == nil {
+			passed, own = content, 0
+		}
+		if marks := marksOfPEM(passed); len(marks) > own {
+			return nil, fmt.Errorf("the block of PEM at line %d is damaged or cut short: write the file again, "+
+				"with the BEGIN and the END of each block on lines of their own", line+marks[0])
+		}
+		if block == nil {
+			return blocks, nil
+		}
+		blocks, content, line = append(blocks, block), rest, line+bytes.Count(passed, []byte("\n"))
+	}
+}
+
+// marksOfPEM returns which lines begin or end a block, counted from 0.
+func marksOfPEM(content []byte) (lines []int) {
+	const begin, end = "-----BEGIN ", "-----END "
+	n := 0
+	for line := range strings.Lines(string(content)) {
+		text := strings.TrimSpace(line)
+		cut := text != "" && !strings.HasSuffix(line, "\n") && (strings.HasPrefix(begin, text) || strings.HasPrefix(end, text))
+		if cut || strings.HasPrefix(text, begin) || strings.HasPrefix(text, end) {
+			lines = append(lines, n)
+		}
+		n++
+	}
+	return lines
 }
 
 const (

@@ -2,12 +2,14 @@ package secure
 
 import (
 	"bytes"
+	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/binary"
 	"encoding/pem"
 	"log/slog"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -186,5 +188,71 @@ func TestDamagedKeyThatIsReadAgainReplacesNothing(t *testing.T) {
 	}
 	if _, err := Open("ssl.", s, true, slog.Default()); err == nil || !strings.Contains(err.Error(), "ssl.keyStore: ") {
 		t.Errorf("a start with it: %v", err)
+	}
+}
+
+// A store of PEM is all that is in its file, or an error: what is left over of a damaged
+// block is no reason to go on with the others.
+func TestDamagedBlockOfPEMIsAnError(t *testing.T) {
+	dir, one, two := t.TempDir(), certtest.New("one"), certtest.New("two")
+	between := "-----\nthe second one\n# -----BEGIN CERTIFICATE-----\n# an old one\n# -----END CERTIFICATE-----\n\r\n"
+	both := slices.Concat(one.PEM(), []byte(between), two.PEM())
+	read := func(content []byte) ([]*x509.Certificate, error) {
+		s := Store{Location: file(t, dir, "trust.pem", content)}
+		return s.authorities()
+	}
+	if all, err := read(both); err != nil || len(all) != 2 {
+		t.Fatalf("%d of 2, %v", len(all), err)
+	}
+	ends := len(one.PEM()) - 1 // where a cut leaves the first block whole
+	for i := range both {
+		if i < ends || i > ends+len(between)+1 { // the text between has no form
+			if all, err := read(both[:i]); err == nil && i < len(both)-1 {
+				t.Errorf("of the first %d bytes %d authorities are taken", i, len(all))
+			}
+			if all, err := read(slices.Concat(both[:i], []byte("!"), both[i+1:])); err == nil && len(all) != 2 && i < len(both)-1 {
+				t.Errorf("with byte %d changed %d authorities are taken", i, len(all))
+			}
+		}
+	}
+	me := one.Issue("me")
+	chain := slices.Concat(me.PEM(), me.KeyPEM(), two.PEM())
+	s := Store{Location: file(t, dir, "key.pem", chain[:len(chain)-30])}
+	if _, err := s.keys(); err == nil || !strings.Contains(err.Error(), "key.pem: the block of PEM at line") {
+		t.Errorf("a chain that is cut short: %v", err)
+	}
+	s = Store{Location: file(t, dir, "cert.pem", me.PEM()), KeyLocation: file(t, dir, "own.pem", slices.Concat(me.KeyPEM(), two.PEM()[:80]))}
+	if _, err := s.keys(); err == nil || !strings.Contains(err.Error(), "own.pem: the block of PEM at line") {
+		t.Errorf("a key's file that is cut short: %v", err)
+	}
+	for name, c := range map[string]struct{ content, want string }{
+		"the first one":   {strings.Replace(string(both), "\nM", "\n!", 1), "at line 1 "},
+		"no beginning":    {strings.Replace(string(both), "BEGIN", "BEGUN", 1), "at line "},
+		"indented":        {strings.Replace(string(both), "-----BEGIN", "  -----BEGIN", 1), "at line 1 "},
+		"joined lines":    {string(one.PEM()[:ends]) + string(two.PEM()), "at line 1 "},
+		"a byte order":    {"\ufeff" + string(both), "at line "},
+		"a cut beginning": {string(one.PEM()) + "-----BEG", "at line "},
+	} {
+		if _, err := read([]byte(c.content)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// A trust store that is damaged while the server runs replaces nothing (secure-T2).
+func TestDamagedTrustThatIsReadAgainReplacesNothing(t *testing.T) {
+	dir, one, two := t.TempDir(), certtest.New("one"), certtest.New("two")
+	both := slices.Concat(one.PEM(), two.PEM())
+	var log bytes.Buffer
+	source, err := Open("ssl.", Settings{Trust: Store{Location: file(t, dir, "trust.pem", both)}, Reload: true}, false, slog.New(slog.NewTextHandler(&log, nil)))
+	must(t, err)
+	before := source.read.Load()
+	file(t, dir, "trust.pem", both[:len(both)-200])
+	source.refresh()
+	if source.read.Load() != before {
+		t.Error("it was taken")
+	}
+	if !strings.Contains(log.String(), "trust.pem: the block of PEM at line") {
+		t.Errorf("the log does not say where: %s", log.String())
 	}
 }

@@ -35,7 +35,16 @@ func (s *Store) content() (content []byte, password string, err error) {
 		return content, password, err
 	}
 	key, err := readFile(s.KeyLocation)
-	return slices.Concat(key, []byte("\n"), content), password, err
+	if err != nil {
+		return nil, "", err
+	}
+	if _, err := blocksOfPEM(key); err != nil {
+		return nil, "", fmt.Errorf("%s: %w", s.KeyLocation, err)
+	}
+	if _, err := blocksOfPEM(content); err != nil { // its lines are others below
+		return nil, "", fmt.Errorf("%s: %w", s.Location, err)
+	}
+	return slices.Concat(key, []byte("\n"), content), password, nil
 }
 
 func readFile(name string) ([]byte, error) {
@@ -138,8 +147,12 @@ func fits(c *tls.Certificate) error {
 }
 
 func keysOfPEM(content []byte, password string) ([]tls.Certificate, error) {
+	blocks, err := blocksOfPEM(content)
+	if err != nil {
+		return nil, err
+	}
 	var c tls.Certificate
-	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+	for _, block := range blocks {
 		switch {
 		case block.Type == "CERTIFICATE" || block.Type == "X509 CERTIFICATE":
 			c.Certificate = append(c.Certificate, block.Bytes)
@@ -267,7 +280,11 @@ func (s *Store) authorities() (all []*x509.Certificate, err error) {
 }
 
 func authoritiesOfPEM(content []byte) (all []*x509.Certificate, err error) {
-	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+	blocks, err := blocksOfPEM(content)
+	if err != nil {
+		return nil, err
+	}
+	for _, block := range blocks {
 		if block.Type != "CERTIFICATE" && block.Type != "X509 CERTIFICATE" {
 			continue
 		}
