@@ -6,15 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/sasl"
 	"github.com/jcmturner/gokrb5/v8/client"
 	"github.com/jcmturner/gokrb5/v8/config"
-	"github.com/jcmturner/gokrb5/v8/credentials"
 	"github.com/jcmturner/gokrb5/v8/crypto"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
@@ -28,27 +25,31 @@ func (f *File) initiator(section string, m *module) (Begin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Kerberos' configuration (java.security.krb5.conf, KRB5_CONFIG): %w", err)
 	}
-	holder := &ticketHolder{conf: conf, turn: make(chan struct{}, 1)}
-	if m.on("useTicketCache") {
-		holder.cache = strings.TrimPrefix(m.options["ticketCache"], "FILE:")
-		if holder.cache == "" {
-			holder.cache = strings.TrimPrefix(os.Getenv("KRB5CCNAME"), "FILE:")
+	holder := &ticketHolder{conf: conf, cache: openCache(m, conf.LibDefaults.DefaultRealm), turn: make(chan struct{}, 1)}
+	if holder.cache != nil && !m.on("useKeyTab") {
+		return holder.begin, nil
+	}
+	if holder.name, holder.realm, err = f.principal(section, m); err != nil {
+		return nil, err
+	}
+	if holder.keys, err = f.nameKeys(section, m); err != nil {
+		return nil, err
+	}
+	if _, err := holder.keys.get(); err != nil {
+		if holder.cache == nil {
+			return nil, f.wrong(section, "%w", err)
 		}
-		if holder.cache == "" {
-			holder.cache = "/tmp/krb5cc_" + strconv.Itoa(os.Getuid())
-		}
-	} else {
-		if holder.name, holder.realm, err = f.principal(section, m); err != nil {
-			return nil, err
-		}
-		if holder.keys, err = f.openKeys(section, m); err != nil {
-			return nil, err
+		if _, missing := holder.cache.client(conf); missing != nil {
+			return nil, f.wrong(section, "%w; and %w", missing, err)
 		}
 	}
-	return func(ctx context.Context, principal string) (sasl.Client, error) {
-		get := func(service string) (shown, error) { return holder.get(ctx, service) }
-		return &initiating{get: get, to: principal}, nil
-	}, nil
+	return holder.begin, nil
+}
+
+// begin is a Begin.
+func (h *ticketHolder) begin(ctx context.Context, principal string) (sasl.Client, error) {
+	get := func(service string) (shown, error) { return h.get(ctx, service) }
+	return &initiating{get: get, to: principal}, nil
 }
 
 // ticketHolder gets tickets, for many goroutines.
@@ -56,8 +57,8 @@ type ticketHolder struct {
 	conf  *config.Config
 	name  types.PrincipalName
 	realm string
-	keys  *keyTable // nil: tickets come from cache
-	cache string
+	cache *ticketCache // nil: there is none
+	keys  *keyTable    // what counts while the cache has no ticket; nil: there is none
 
 	turn   chan struct{} // of 1: who has put something in owns the rest
 	client *client.Client
@@ -116,17 +117,22 @@ func (h *ticketHolder) ask(service string) (shown, error) {
 	return shown{ticket, key, c.Credentials.CName(), c.Credentials.Domain()}, err
 }
 
-// current returns a client with the keys of now. It belongs to whose turn it is.
+// current returns a client with the tickets or the keys of now: as in Java the cache is
+// asked first, and the key table where it has no ticket. It belongs to whose turn it is.
 func (h *ticketHolder) current() (*client.Client, error) {
-	if h.keys == nil {
-		cache, err := credentials.LoadCCache(h.cache)
-		if err != nil {
-			return nil, fmt.Errorf("ticketCache: %w", err)
+	var missing error
+	if h.cache != nil {
+		c, err := h.cache.client(h.conf)
+		if err == nil || h.keys == nil {
+			return c, err
 		}
-		return client.NewFromCCache(cache, h.conf, client.DisablePAFXFAST(true))
+		missing = err
 	}
 	keys, err := h.keys.get()
-	if err != nil {
+	switch {
+	case err != nil && missing != nil:
+		return nil, fmt.Errorf("%w; and %w", missing, err)
+	case err != nil:
 		return nil, err
 	}
 	if h.client == nil || h.with != any(keys) {

@@ -24,15 +24,23 @@ type keyTable struct {
 // openKeys reads the key table of a section, so that one that cannot be read is known at
 // the start.
 func (f *File) openKeys(section string, m *module) (*keyTable, error) {
-	path := strings.TrimPrefix(m.options["keyTab"], "FILE:")
-	if !m.on("useKeyTab") || path == "" {
-		return nil, f.wrong(section, "want useKeyTab=true and keyTab=\"FILE\": a server has no other way to its keys")
+	t, err := f.nameKeys(section, m)
+	if err != nil {
+		return nil, err
 	}
-	t := &keyTable{path: path}
 	if _, err := t.get(); err != nil {
 		return nil, f.wrong(section, "%w", err)
 	}
 	return t, nil
+}
+
+// nameKeys returns the key table of a section, not read yet.
+func (f *File) nameKeys(section string, m *module) (*keyTable, error) {
+	path := strings.TrimPrefix(m.options["keyTab"], "FILE:")
+	if !m.on("useKeyTab") || path == "" {
+		return nil, f.wrong(section, "want useKeyTab=true and keyTab=\"FILE\": a server has no other way to its keys")
+	}
+	return &keyTable{path: path}, nil
 }
 
 func (t *keyTable) get() (*keytab.Keytab, error) {

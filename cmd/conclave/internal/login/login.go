@@ -4,7 +4,8 @@
 //
 //	jaas.go      the file and its sections
 //	digest.go    sections of DigestLoginModule: DIGEST-MD5
-//	kerberos.go  sections of Krb5LoginModule: the key table, the ticket
+//	kerberos.go  sections of Krb5LoginModule: the key table
+//	cache.go     the tickets that somebody else has got
 //	krb5.go      Kerberos' configuration
 //	accept.go    the side of GSSAPI that learns who the other one is
 //	initiate.go  the side that proves who it is
