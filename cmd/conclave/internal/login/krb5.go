@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/jcmturner/gokrb5/v8/config"
 )
@@ -35,42 +34,15 @@ func loadKrb5(path string) (c *config.Config, err error) {
 			c, err = nil, fmt.Errorf("%s cannot be read: %v", path, p)
 		}
 	}()
-	text, err := os.ReadFile(path)
-	if err != nil {
+	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
-	if c, err = config.NewFromString(known(string(text))); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	p := profile{realms: map[string][]string{}, read: map[string]bool{}}
+	if err := p.file(path); err != nil {
+		return nil, err
+	}
+	if c, err = config.NewFromString(p.text()); err != nil {
+		return nil, fmt.Errorf("%s, or a file that it includes: %w", path, err)
 	}
 	return c, nil
-}
-
-// known leaves out the blocks whose lines the library takes for those of the block around
-// them, within a realm and in [libdefaults], and what was for version 4.
-func known(text string) string {
-	var left strings.Builder
-	section, depth := "", 0
-	for line := range strings.Lines(text) {
-		bare, _, _ := strings.Cut(line, "#")
-		bare, _, _ = strings.Cut(bare, ";")
-		bare = strings.TrimSpace(bare)
-		deepest := 0
-		if section == "[realms]" {
-			deepest = 1
-		}
-		opens, closes := strings.HasSuffix(bare, "{"), strings.HasPrefix(bare, "}")
-		switch {
-		case opens:
-			depth++
-		case depth == 0 && strings.HasPrefix(bare, "["):
-			section = bare
-		}
-		if depth <= deepest && !strings.HasPrefix(bare, "v4_") {
-			left.WriteString(line)
-		}
-		if closes && depth > 0 {
-			depth--
-		}
-	}
-	return left.String()
 }

@@ -7,6 +7,7 @@
 //	kerberos.go  sections of Krb5LoginModule: the key table
 //	cache.go     the tickets that somebody else has got
 //	krb5.go      Kerberos' configuration
+//	profile.go   the files that it is put together of
 //	accept.go    the side of GSSAPI that learns who the other one is
 //	initiate.go  the side that proves who it is
 //	token.go     their messages (RFC 4121, RFC 4752)

@@ -40,7 +40,7 @@ func (r *reader) saslKeys() map[string]setting {
 	names := &c.Auth.Principals
 	return map[string]setting{
 		"java.security.auth.login.config":          javaOnly(used(text(&s.File), "none", "the JAAS file")),
-		"java.security.krb5.conf":                  javaOnly(used(text(&s.Krb5Conf), "`KRB5_CONFIG`, or /etc/krb5.conf", "Kerberos' configuration")),
+		"java.security.krb5.conf":                  javaOnly(used(text(&s.Krb5Conf), "`KRB5_CONFIG`, or /etc/krb5.conf", "Kerberos' configuration, and the files that it includes")),
 		"SASLAuthenticationProvider.superPassword": used(text(&s.SuperPassword), "none", "the password of the user `super`, instead of that in the file"),
 		"fips-mode":                         used(flag(&s.FIPS), "true", "no DIGEST-MD5: a section that needs it is refused; no names of addresses are looked up (`allowReverseDnsLookup`). Hosts are compared by Go's library in any case, between servers, too, where Apache's compare none in this mode"),
 		"sasl.serverconfig":                 used(text(&s.Section), "Server", "the section for clients"),
