@@ -220,3 +220,33 @@ func TestServerWhoseEnsembleIsGoneDoesNotStartAloneInSilence(t *testing.T) {
 		t.Errorf("one server of what was an ensemble: %v, %q", err, c.Remarks)
 	}
 }
+
+// TestMembersOnlyThatIsNotHeldIsRemarked: who sets it to true, and lets others in by
+// another key, is told by which; what is so by itself is no remark.
+func TestMembersOnlyThatIsNotHeldIsRemarked(t *testing.T) {
+	const (
+		tls  = servers + "sslQuorum=true\n"
+		only = "conclave.sslQuorumMembersOnly=true\n"
+		none = "/etc/zoo.cfg:9: conclave.sslQuorumMembersOnly: has no effect: "
+	)
+	for lines, want := range map[string]string{
+		tls + only: "",
+		tls + only + "ssl.quorum.clientAuth=need\nssl.quorum.clientHostnameVerification=true":  "",
+		tls + only + "ssl.quorum.hostnameVerification=false":                                   none + "ssl.quorum.hostnameVerification=false turns it off, as in Apache ZooKeeper",
+		tls + only + "ssl.quorum.clientHostnameVerification=false":                             none + "ssl.quorum.clientHostnameVerification=false turns it off",
+		tls + only + "ssl.quorum.clientAuth=none":                                              none + "nobody is asked for a certificate, ssl.quorum.clientAuth is none",
+		tls + only + "ssl.quorum.clientAuth=WANT":                                              none + "who shows no certificate connects, too, ssl.quorum.clientAuth is want",
+		tls + only + "portUnification=true":                                                    none + "who speaks no TLS connects, too, portUnification is true",
+		tls + only + "ssl.quorum.clientAuth=want\nssl.quorum.clientHostnameVerification=false": none + "ssl.quorum.clientHostnameVerification=false turns it off; who shows no certificate connects, too, ssl.quorum.clientAuth is want",
+		servers + "\n" + only:                     none + "without sslQuorum or portUnification no port for servers speaks TLS",
+		servers + "portUnification=true\n" + only: none + "who speaks no TLS connects, too, portUnification is true",
+		tls + "conclave.sslQuorumMembersOnly=false\nssl.quorum.clientHostnameVerification=false": "",
+		tls + "ssl.quorum.hostnameVerification=false":                                            "",
+		tls + "reconfigEnabled=false\nssl.quorum.clientAuth=none":                                "",
+	} {
+		c, err := member(t, static+lines, nil)
+		if err != nil || strings.Join(c.Remarks, "\n") != want {
+			t.Errorf("%s:\n got %q, %v\nwant %q", lines, c.Remarks, err, want)
+		}
+	}
+}

@@ -46,7 +46,8 @@ func (r *reader) tlsKeys() map[string]setting {
 			"first this alone, then `sslQuorum` beside it, then `sslQuorum` alone")),
 		membersOnly: inEnsemble(used(flag(&peers.MembersOnly), "true, and false with `reconfigEnabled`", "who connects to those ports has the certificate of a host "+
 			"that the configuration names, for its name or its address, so that a server joins once the others know it; else any certificate that is for the address it comes from "+
-			"is enough to be sent all data. Without `ssl.quorum.clientHostnameVerification` it has no effect. Not in Apache")),
+			"is enough to be sent all data. It has no effect without `ssl.quorum.clientHostnameVerification`, nor beside "+
+			"`ssl.quorum.hostnameVerification=false`, `portUnification` or a `ssl.quorum.clientAuth` of `want` or `none`: who sets it to true is told so at the start. Not in Apache")),
 		"sslQuorumReloadCertFiles": used(flag(&peers.Settings.Reload), "false", reload),
 	}
 	r.family(table, ClientTLS, &clients.Settings)

@@ -23,6 +23,8 @@ func (r *reader) unused() {
 			why = hostsUncompared(ClientTLS, clients)
 		case key == PeerTLS+"clientHostnameVerification" && peers.Settings.ClientHostCheck && r.out.Server.Ensemble != nil && (peers.Serves || peers.PlainToo):
 			why = hostsUncompared(PeerTLS, peers)
+		case key == membersOnly && peers.MembersOnly && r.out.Server.Ensemble != nil:
+			why = othersConnect(peers)
 		case key == ClientTLS+"crl" && clients.Serves && clients.Settings.CRL && nobodyAsked,
 			key == ClientTLS+"ocsp" && clients.Serves && clients.Settings.OCSP && nobodyAsked:
 			why = none
@@ -55,4 +57,26 @@ func hostsUncompared(prefix string, t *TLS) string {
 		return "nobody is asked for a certificate, " + prefix + "clientAuth is none"
 	}
 	return ""
+}
+
+// othersConnect returns by what others than the servers of the configuration connect to
+// the ports for servers, "" if they do not.
+func othersConnect(t *TLS) string {
+	if !t.Serves && !t.PlainToo {
+		return "without sslQuorum or portUnification no port for servers speaks TLS"
+	}
+	var all []string
+	if why := hostsUncompared(PeerTLS, t); why != "" {
+		all = append(all, why)
+	}
+	if !t.Settings.ClientHostCheck {
+		all = append(all, PeerTLS+"clientHostnameVerification=false turns it off")
+	}
+	if strings.EqualFold(t.Settings.ClientAuth, "want") {
+		all = append(all, "who shows no certificate connects, too, "+PeerTLS+"clientAuth is want")
+	}
+	if t.PlainToo {
+		all = append(all, "who speaks no TLS connects, too, portUnification is true")
+	}
+	return strings.Join(all, "; ")
 }
