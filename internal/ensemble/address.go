@@ -37,6 +37,13 @@ func (a Address) Same(b Address) bool {
 	return errA == nil && errB == nil && x.Unmap() == y.Unmap()
 }
 
+// place is a as the key of a map: two addresses of configurations that have the same port,
+// and of which Same says that their hosts are one, are equal as places.
+func (a Address) place() Address {
+	a.Host = strings.ToLower(a.Host)
+	return a
+}
+
 // Local reports whether a means something else on every machine: what two servers
 // may both have.
 func (a Address) Local() bool {

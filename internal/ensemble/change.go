@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -164,44 +165,38 @@ func (b *Builder) join(line string, taken addresses) error {
 	if before, ok := b.members[id]; ok {
 		taken.add(&before, -1)
 	}
-	if taken.meet(&m) {
-		return errors.New("an address is that of another server")
+	if address, met := taken.meet(&m); met {
+		return fmt.Errorf("server.%d=%s: %s is an address of another server", id, &m, address)
 	}
 	taken.add(&m, 1)
 	b.members[id] = m
 	return nil
 }
 
-// addresses counts the servers that have each address. Addresses that mean another
-// place on each machine are left out; names that lead to one place are not seen to be
-// the same: they are not resolved.
+// addresses counts how often each place is that of a server. Names that lead to one place are not
+// seen to be the same: they are not resolved.
 type addresses map[Address]int
 
 func (a addresses) add(m *Member, servers int) {
-	for address := range m.distinct() {
-		a[address] += servers
+	for _, address := range m.distinct() {
+		a[address.place()] += servers
 	}
 }
 
-// meet reports whether a server has an address that is taken.
-func (a addresses) meet(m *Member) bool {
-	for address := range m.distinct() {
-		if a[address] > 0 {
-			return true
+// meet returns the first address of a server that is taken.
+func (a addresses) meet(m *Member) (taken Address, met bool) {
+	for _, address := range m.distinct() {
+		if a[address.place()] > 0 {
+			return address, true
 		}
 	}
-	return false
+	return Address{}, false
 }
 
-// distinct returns the addresses of a server that no other may have.
-func (m *Member) distinct() map[Address]bool {
-	all := make(map[Address]bool)
-	for _, address := range m.all() {
-		if !address.Local() {
-			all[address] = true
-		}
-	}
-	return all
+// distinct returns the addresses of a server that no other may have: those that mean another
+// place on each machine are left out.
+func (m *Member) distinct() []Address {
+	return slices.DeleteFunc(m.all(), Address.Local)
 }
 
 // all returns every address of a server.

@@ -18,6 +18,13 @@ const (
 	end   = "version=0"
 )
 
+const (
+	named1 = "server.1=h1:1:2;h1:2181,"
+	named2 = "server.2=h2:1:2;h2:2181,"
+)
+
+var named = strings.ReplaceAll(named1+named2, ",", "\n") + "server.3=h3:1:2;h3:2181\nversion=100000000"
+
 // ask is a reconfig; - is a list that was not given.
 func ask(joining, leaving, members string) *zk.Reconfig {
 	given := func(text string) *string {
@@ -37,6 +44,7 @@ func TestReconfigMakes(t *testing.T) {
 		{"one server less that was none", "-", "9, 3", "-", line1 + line2 + end},
 		{"one server more", "server.4=d:1:2;3", "-", "-", line1 + line2 + line3 + "server.4=d:1:2:participant;0.0.0.0:3\n" + end},
 		{"one more by its bare number", " 4 = d:1:2;3 ", "-", "-", line1 + line2 + line3 + "server.4=d:1:2:participant;0.0.0.0:3\n" + end},
+		{"another case of its own name", "server.4=d:1:2;3,server.4=D:1:2;3", "-", "-", line1 + line2 + line3 + "server.4=D:1:2:participant;0.0.0.0:3\n" + end},
 		{"another in place of one", "server.3=d:1:2;3", "3", "-", line1 + line2 + "server.3=d:1:2:participant;0.0.0.0:3\n" + end},
 		{"the place of one that left", "server.4=10.0.0.3:2888:3888;2181", "3", "-", line1 + line2 + "server.4=10.0.0.3:2888:3888:participant;0.0.0.0:2181\n" + end},
 		{"a participant that becomes an observer", "server.3=10.0.0.3:2888:3888:observer;2181", "-", "-", line1 + line2 + "server.3=10.0.0.3:2888:3888:observer;0.0.0.0:2181\n" + end},
@@ -78,6 +86,7 @@ func TestReconfigIsRefused(t *testing.T) {
 		{"two lines in one", "server.4=d:1:2;3\nserver.5=e:1:2;3", "-", "-", zk.ErrBadArguments},
 		{"an address of another", "server.4=10.0.0.3:2888:3888;2181", "-", "-", zk.ErrBadArguments},
 		{"an address of another as client port", "server.4=d:1:2;10.0.0.3:3888", "-", "-", zk.ErrBadArguments},
+		{"an address of another host in capitals", "server.4=d:1:2;3,server.5=D:2:5;3", "-", "-", zk.ErrBadArguments},
 		{"an address of another that joins", "server.4=d:1:2;3,server.5=d:2:5;3", "-", "-", zk.ErrBadArguments},
 		{"a secure client port", "server.4=d:1:2;3;4", "-", "-", zk.ErrBadArguments},
 		{"a secure client port alone", "server.4=d:1:2;;4", "-", "-", zk.ErrBadArguments},
@@ -107,15 +116,25 @@ func TestReconfigThatNobodyCouldBeStartedWithIsRefused(t *testing.T) {
 		{"clients on the quorum port", mustParse(t, three), "server.4=d:1:2;1", "-", "server.4=d:1:2:participant;0.0.0.0:1: a port for clients is one of its two ports for servers"},
 		{"clients on the election port", mustParse(t, three), "-", "server.1=a:1:2;a:2,server.2=b:1:2", "server.1=a:1:2:participant;a:2: a port for clients is one of its two ports for servers"},
 		{"clients on a port that is open on all addresses", mustParse(t, three), "server.4=d:1:2|e:1:2;127.0.0.1:2", "-", "server.4=d:1:2|e:1:2:participant;127.0.0.1:2: a port for clients is one of its two ports for servers"},
+		{"one that joins at the port for clients of another", mustParse(t, named), "server.4=h1:3:4;h1:2181", "-", "server.4=h1:3:4:participant;h1:2181: h1:2181 is an address of another server"},
 		{"two at one address", mustParse(t, three), "-", "server.1=a:1:2,server.2=a:2:3", "server.2=a:2:3:participant: a:2 is an address of server 1"},
 		{"one at the address of one that stays", mustParse(t, three), "-", line1 + line2 + line3 + "server.9=10.0.0.1:3888:5;6", "server.9=10.0.0.1:3888:5:participant;0.0.0.0:6: 10.0.0.1:3888 is an address of server 1"},
+		{"clients on the port for clients of one that stays", mustParse(t, named), "-", named1 + named2 + "server.3=h1:3:4;h1:2181", "server.3=h1:3:4:participant;h1:2181: h1:2181 is an address of server 1"},
+		{"clients on the port for learners of one that stays", mustParse(t, named), "-", named1 + named2 + "server.3=h1:3:4;h1:1", "server.3=h1:3:4:participant;h1:1: h1:1 is an address of server 1"},
+		{"votes on the port for clients of one that comes, too", mustParse(t, three), "-", named1 + "server.2=h1:3:2181;h1:5", "server.2=h1:3:2181:participant;h1:5: h1:2181 is an address of server 1"},
+		{"a port for TLS that another has", mustParse(t, named), "-", named1 + named2 + "server.3=h3:1:2;h3:3;h2:2181", "server.3=h3:1:2:participant;h3:3;h2:2181: h2:2181 is an address of server 2"},
+		{"one at the address of one that stays, in capitals", mustParse(t, named), "-", named1 + "server.2=H1:1:5;h2:2181", "server.2=H1:1:5:participant;h2:2181: H1:1 is an address of server 1"},
+		{"clients on the election port, in capitals", mustParse(t, three), "-", "server.1=a:1:2;A:2,server.2=b:1:2", "server.1=a:1:2:participant;A:2: a port for clients is one of its two ports for servers"},
+		{"clients on all addresses of one host", mustParse(t, named), "-", named1 + named2 + "server.3=h1:3:4;2181", ""},
+		{"clients of two at the loopback", mustParse(t, three), "-", "server.1=a:1:2;127.0.0.1:5,server.2=a:3:4;127.0.0.1:5", ""},
+		{"one that changes the case of its own name", mustParse(t, named), "-", named1 + named2 + "server.3=H3:1:2;h3:2181", ""},
 		{"clients elsewhere on the host", mustParse(t, three), "server.4=10.0.0.4:1:2;10.0.0.5:1", "-", ""},
 		{"places of each machine's own", mustParse(t, three), "-", "server.1=localhost:1:2,server.2=localhost:1:2", ""},
 		{"two that change places", mustParse(t, three), "-", "server.1=10.0.0.2:2888:3888,server.2=10.0.0.1:2888:3888", ""},
 		{"others that are so, and stay", several, "server.4=d:1:2;3", "-", ""},
 		{"another that becomes so", several, "server.1=a:1:2|b:3:5;5", "-", "server.1=a:1:2|b:3:5:participant;0.0.0.0:5: a port for clients is one of its two ports for servers"},
 	} {
-		_, code, why := c.before.Change(ask(c.joining, "-", c.members), Rules{ParticipantsMin: 2, MultiAddress: true})
+		_, code, why := c.before.Change(ask(c.joining, "-", c.members), Rules{ParticipantsMin: 2, MultiAddress: true, SecurePorts: true})
 		if want := map[bool]zk.Code{true: zk.OK, false: zk.ErrBadArguments}[c.want == ""]; code != want || c.want == "" && why != nil || c.want != "" && (why == nil || why.Error() != c.want) {
 			t.Errorf("%s: %v, %v\nwant %s", c.name, code, why, c.want)
 		}

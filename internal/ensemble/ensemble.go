@@ -56,12 +56,12 @@ func (c *Config) Meets(other *Config) bool {
 	hosts := make(map[string]bool)
 	for i := range c.Members {
 		for _, a := range c.Members[i].Election {
-			hosts[a.Host] = true
+			hosts[a.place().Host] = true
 		}
 	}
 	for i := range other.Members {
 		for _, a := range other.Members[i].Election {
-			if hosts[a.Host] {
+			if hosts[a.place().Host] {
 				return true
 			}
 		}

@@ -75,3 +75,21 @@ func TestGroupsCountByTheirWeight(t *testing.T) {
 		t.Errorf("%v vote", set.Participants())
 	}
 }
+
+// TestHostsThatDifferInCaseAreOne: names of hosts have no case, and what is compared as one
+// by Same is one as a key, too.
+func TestHostsThatDifferInCaseAreOne(t *testing.T) {
+	if !mustParse(t, "server.1=Zoo1:1:2").Meets(mustParse(t, "server.1=other:1:2\nserver.2=zOO1:3:4")) {
+		t.Error("a configuration whose host is written in another case has no host of the other one")
+	}
+	hosts := []string{"zoo1", "ZOO1", "zoo2", "fe80:0::1%eth0", "FE80::1%eth0", "::ffff:10.0.0.1", "10.0.0.1", "2001:DB8::1", "2001:db8:0:0:0:0:0:1"}
+	for _, one := range hosts {
+		for _, two := range hosts {
+			a := mustParse(t, "server.1=["+one+"]:1:2").Members[0].Quorum[0]
+			b := mustParse(t, "server.1=["+two+"]:1:2").Members[0].Quorum[0]
+			if equal := a.place() == b.place(); equal != a.Same(b) {
+				t.Errorf("%s and %s: Same says %v, their places %v", one, two, a.Same(b), equal)
+			}
+		}
+	}
+}

@@ -9,7 +9,7 @@ import (
 // started with its line, by what the lines alone say. A reconfig that everybody takes over
 // while they run, and nobody could be started with, is found out after a power failure.
 func (c *Config) startable(before *Config) error {
-	taken := make(map[Address]*Member) // by a server that stays as it was
+	taken := make(map[Address]*Member) // the places of a server that stays as it was
 	var changed []*Member
 	for i := range c.Members {
 		m := &c.Members[i]
@@ -23,8 +23,8 @@ func (c *Config) startable(before *Config) error {
 		if err := m.startable(); err != nil {
 			return fmt.Errorf("server.%d=%s: %w", m.ID, m, err)
 		}
-		for _, address := range m.peers() {
-			if other := taken[address]; other != nil && other != m && !address.Local() {
+		for _, address := range m.distinct() {
+			if other := taken[address.place()]; other != nil {
 				return fmt.Errorf("server.%d=%s: %s is an address of server %d", m.ID, m, address, other.ID)
 			}
 		}
@@ -39,8 +39,8 @@ func (m *Member) peers() []Address {
 }
 
 func (m *Member) take(taken map[Address]*Member) {
-	for _, address := range m.peers() {
-		taken[address] = m
+	for _, address := range m.distinct() {
+		taken[address.place()] = m
 	}
 }
 
