@@ -225,6 +225,11 @@ func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 	if recovered.Rejoining {
 		r.note("%s", s.RejoiningText())
 	}
+	if gap, err := s.Gap(); err != nil {
+		r.refuse(err)
+	} else if gap > 0 {
+		r.note("%s says that the log lacks a record before %s: no other server is sent it from before", filepath.Join(s.logDir, gapName), gap)
+	}
 	names, err := s.fs.List(s.snapDir)
 	if err != nil {
 		return

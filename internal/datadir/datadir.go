@@ -63,7 +63,8 @@ type Options struct {
 	Number func() string
 
 	NoCreateDirs bool // zookeeper.datadir.autocreate=false: refuse a missing directory
-	NoCreateDB   bool // zookeeper.db.autocreate=false: an empty directory may not vote without the file "initialize"
+	NoCreateDB   bool // zookeeper.db.autocreate=false: of an ensemble: an empty directory may not vote without the file "initialize"
+	Alone        bool // the server is of no ensemble: nobody has the history if this directory has not
 	TrustEmpty   bool // zookeeper.snapshot.trust.empty: accept a log without any snapshot
 }
 

@@ -91,6 +91,9 @@ func (s *Store) recover(newTarget func() Target) (*Recovered, error) {
 	if r.marked, r.Rejoining, err = s.isRejoining(); err != nil {
 		return nil, err
 	}
+	if r.Rejoining && s.options.Alone {
+		return nil, errors.New(s.RejoiningText()) // clients would take a part for all
+	}
 	if r.replacement, err = s.replacing(); err != nil {
 		return nil, err
 	}
@@ -173,13 +176,13 @@ func (s *Store) withoutSnapshot(r *Recovered) (history bool, err error) {
 }
 
 // beginHistory decides whether an empty directory may begin a new history, or
-// belongs to a server that has lost its disk and must first ask others.
+// belongs to a server that has lost its disk and must first ask others, if there are any.
 func (s *Store) beginHistory(r *Recovered) error {
 	beginning, err := s.mayBegin()
 	if err != nil {
 		return err
 	}
-	if beginning || !s.options.NoCreateDB && !r.marked {
+	if beginning || s.options.Alone || !s.options.NoCreateDB && !r.marked {
 		r.Last, r.Fresh = 0, true
 	}
 	return nil

@@ -48,6 +48,13 @@ type Options struct {
 	Loaded func() // is called when a snapshot has been loaded, before the log is replayed; may be nil
 }
 
+// ofStore returns the options of the directory.
+func (o *Options) ofStore() datadir.Options {
+	store := o.Store
+	store.Alone = !o.Ensemble
+	return store
+}
+
 const recentMax = 500
 
 // recentBytesMax bounds the records kept in memory at a start.
@@ -81,7 +88,7 @@ func Open(fsys vfs.FS, opts Options) (*Disk, error) {
 	if opts.RecentMax <= 0 {
 		opts.RecentMax = recentMax
 	}
-	s, err := datadir.Open(fsys, opts.Store)
+	s, err := datadir.Open(fsys, opts.ofStore())
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +97,7 @@ func Open(fsys vfs.FS, opts Options) (*Disk, error) {
 
 // Check says what Open and Recover would do, and changes nothing. See datadir.Check.
 func Check(fsys vfs.FS, opts Options) (*datadir.Report, error) {
-	return datadir.Check(fsys, opts.Store, func() datadir.Target { return NewTarget(opts) })
+	return datadir.Check(fsys, opts.ofStore(), func() datadir.Target { return NewTarget(opts) })
 }
 
 // Store is the directory, for purging and reports.
@@ -120,9 +127,6 @@ func (d *Disk) Recover() (*Found, error) {
 	f, err := d.load()
 	if err != nil {
 		return nil, err
-	}
-	if f.Store.Rejoining && !d.opts.Ensemble {
-		return nil, errors.New(d.store.RejoiningText()) // clients would take a part for all
 	}
 	last := max(f.Store.Last, 0)
 	f.Untrusted = f.Store.Last < 0 || f.Store.Rejoining

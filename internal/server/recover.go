@@ -122,8 +122,13 @@ func (c *Config) recordBytesMax() int {
 func (c *Config) ReadBytesMax() int { return max(c.recordBytesMax(), 2*wire.FrameBytesMax) }
 
 // Check says what a start with the configuration would do with its directories, and
-// changes nothing. See datadir.Check.
-func Check(c Config) (*datadir.Report, error) { return replicadisk.Check(c.FS, c.durableOptions()) }
+// changes nothing. See datadir.Check. Unless the configuration is known to be the server's,
+// not the usual settings, it may be of an ensemble.
+func Check(c Config, known bool) (*datadir.Report, error) {
+	options := c.durableOptions()
+	options.Ensemble = options.Ensemble || !known
+	return replicadisk.Check(c.FS, options)
+}
 
 func (c *Config) durableOptions() replicadisk.Options {
 	return replicadisk.Options{

@@ -29,7 +29,9 @@ start would refuse the directory.
 
 What a start would do depends on the configuration: with --config it is asked
 of the one that serve would read (directories, jute.maxbuffer and its
-extrasize, extendedTypesEnabled), and DIR need not be given.`,
+extrasize, extendedTypesEnabled, and whether there are other servers), and DIR
+need not be given. Without it the server may be one of an ensemble, which has a
+leader for what is missing here, and needs its epoch files.`,
 		Args: takes(1),
 		RunE: v.run,
 	}
@@ -66,7 +68,7 @@ func (v *check) run(c *cobra.Command, args []string) error {
 	}
 	var end func()
 	cfg.FS, end = newBar(c.ErrOrStderr(), 0).counted(cfg.FS, cfg.DataDir)
-	report, err := server.Check(cfg)
+	report, err := server.Check(cfg, v.settings.known())
 	end()
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -121,6 +123,9 @@ func (f *fileSettings) read() (server.Config, error) {
 	return cfg, nil
 }
 
+// known reports whether the configuration is that of the server.
+func (f *fileSettings) known() bool { return f.config != "" }
+
 func checkText(w io.Writer, r *datadir.Report) error {
 	var rows [][]string
 	for _, s := range r.Snapshots {
@@ -173,6 +178,8 @@ func startText(r *datadir.Report) string {
 		return "a start would refuse this directory"
 	case r.Fresh:
 		return "empty: a start would begin a new history"
+	case r.Last < 0:
+		return "empty: a start would neither vote nor serve before it has the history of the ensemble"
 	case r.Base == "":
 		return fmt.Sprintf("a start would replay %d transactions and end at zxid %s", r.Records, r.Last)
 	}

@@ -259,7 +259,7 @@ func differs(err error) error {
 func (a *migrationPlan) readDirectory(config *zoocfg.Config) {
 	cfg := config.Server
 	cfg.FS = osfs.New()
-	report, err := server.Check(cfg)
+	report, err := server.Check(cfg, true)
 	switch {
 	case err != nil:
 		a.Obstacles = append(a.Obstacles, err.Error())
