@@ -245,32 +245,47 @@ func (s *Store) checkSmallFiles(r *Report) {
 	s.checkEpochs(r)
 	id, found, err := MyID(s.fs, s.options.DataDir)
 	if err != nil {
-		r.refuse(err)
+		s.refuseMember(r, err)
 	}
 	if found {
 		r.MyID = number(id)
 	}
 }
 
-// checkEpochs asks what a server of an ensemble would: a standalone one has
-// no such files.
+// refuseMember notes damage that ends the start of a server of an ensemble: one alone
+// does not look at it.
+func (s *Store) refuseMember(r *Report, err error) {
+	if s.options.Alone {
+		r.problem(err)
+		return
+	}
+	r.refuse(err)
+}
+
+// checkEpochs asks what a server of an ensemble would. One alone has no such files, or those
+// of an ensemble that it was in, and may be in again.
 func (s *Store) checkEpochs(r *Report) {
-	var epochs [2]int64
+	epochs, damaged := [2]int64{-1, -1}, false
 	for i, name := range []string{acceptedName, currentName} {
-		number, err := readNumber(s.fs, filepath.Join(s.snapDir, name))
-		epochs[i] = -1
+		epoch, found, err := s.readEpoch(name)
 		switch {
-		case err == nil:
-			epochs[i] = number
-		case !errors.Is(err, fs.ErrNotExist):
-			r.refuse(err)
+		case err != nil:
+			damaged = true
+			s.refuseMember(r, err)
+		case found:
+			epochs[i] = int64(epoch)
 		}
 	}
 	r.Accepted, r.Current = number(epochs[0]), number(epochs[1])
-	if r.Refusal != "" || epochs[0] < 0 && epochs[1] < 0 {
+	if damaged || r.Refusal != "" || epochs[0] < 0 && epochs[1] < 0 {
 		return
 	}
-	if _, err := s.findEpochs(r.Last); err != nil {
+	_, err := s.findEpochs(r.Last)
+	switch {
+	case err != nil && s.options.Alone:
+		r.note("a server of an ensemble would refuse this directory: %v", err)
+		return
+	case err != nil:
 		r.refuse(err)
 		return
 	}

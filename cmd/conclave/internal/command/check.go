@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strconv"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
@@ -30,7 +31,8 @@ start would refuse the directory.
 What a start would do depends on the configuration: with --config it is asked
 of the one that serve would read (directories, jute.maxbuffer and its
 extrasize, extendedTypesEnabled, and whether there are other servers), and DIR
-need not be given. Without it the server may be one of an ensemble, which has a
+need not be given; beside another DIR, dataLogDir of the configuration does not
+count. Without it the server may be one of an ensemble, which has a
 leader for what is missing here, and needs its epoch files.`,
 		Args: takes(1),
 		RunE: v.run,
@@ -57,11 +59,12 @@ func (v *check) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	var foreign string // why the directory of the log that is configured was not looked at
 	if len(args) > 0 {
-		cfg.DataDir, cfg.DataLogDir = args[0], ""
+		foreign = v.moveTo(&cfg, args[0])
 	}
 	if v.logDir != "" {
-		cfg.DataLogDir = v.logDir
+		cfg.DataLogDir, foreign = v.logDir, ""
 	}
 	if cfg.DataDir == "" {
 		return cli.Usage("DIR is dataDir of the configuration; --config names the configuration itself", "which directory?")
@@ -76,6 +79,9 @@ func (v *check) run(c *cobra.Command, args []string) error {
 	case err != nil:
 		return cli.NotFound(err, "DIR is dataDir of the configuration, which holds a directory version-2")
 	}
+	if foreign != "" {
+		report.Notes = append(report.Notes, foreign)
+	}
 	if err := p.Answer(newChecked(report), func(w io.Writer) error { return checkText(w, report) }); err != nil {
 		return err
 	}
@@ -84,12 +90,34 @@ func (v *check) run(c *cobra.Command, args []string) error {
 	}
 	hint := "keep a copy of the directory before anything else, then see \"Recovery\" in docs/operations.md"
 	switch {
+	case report.LogElsewhere && foreign != "":
+		hint = "say --log-dir: " + foreign
 	case report.LogElsewhere:
 		hint = "say --log-dir, or --config with the zoo.cfg that sets dataLogDir, to ask about both directories; nothing of them needs to go"
 	case report.TooLong:
 		hint = "say --max-buffer, or --config with the zoo.cfg that sets jute.maxbuffer; nothing of the directory needs to go"
 	}
 	return &cli.Error{Err: fmt.Errorf("%s: %s", cfg.DataDir, problems(len(report.Problems))), Exit: cli.ExitDamaged, Hint: hint}
+}
+
+// moveTo has the configuration be of another data directory. Its dataLogDir goes with its
+// dataDir alone: beside a copy of that, the log would be of another time. Why it does not
+// count is returned, "" if it does, or is not set.
+func (v *check) moveTo(cfg *server.Config, dir string) (why string) {
+	if cfg.DataLogDir == "" || sameDir(cfg.DataDir, dir) {
+		cfg.DataDir = dir
+		return ""
+	}
+	why = fmt.Sprintf("dataLogDir of %s belongs to %s, and was not looked at", v.settings.config, cfg.DataDir)
+	cfg.DataDir, cfg.DataLogDir = dir, ""
+	return why
+}
+
+// sameDir reports whether two names are of one directory that is there.
+func sameDir(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
 // fileSettings are the flags that say how long records may be, and what else a
