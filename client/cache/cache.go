@@ -33,7 +33,8 @@ type Znode struct {
 	Stat zk.Stat
 	// Err is why the znode, which is there, could not be read: zk.ErrNoAuth, or
 	// client.ErrReplyTooLong. Then Data and Stat are empty, and nothing below it is
-	// known but what has changed since.
+	// known but what has changed since. When it is written it is read again, and if it
+	// can be, all below it.
 	Err error
 }
 
@@ -115,7 +116,8 @@ func (k *Cache) Err() error {
 }
 
 // Whole reports whether the copy has all znodes, as far as it knows: it has not while a
-// walk goes through the tree again, after a connection was lost.
+// walk goes through the tree again, after a connection was lost, or through what is below
+// a znode that could not be read and now can.
 func (k *Cache) Whole() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -14,9 +14,11 @@
 //	          older state. Different znodes may be of different moments: the copy is
 //	          as far as its newest change, or a little further.
 //	cache-C2  What has changed is read, sooner or later: also what changed while no
-//	          server was reached, and what came faster than it could be read.
+//	          server was reached, what came faster than it could be read, and what is
+//	          below a znode that could not be read and now can.
 //	cache-C3  After Sync, the copy has all that was committed before Sync was called, but
-//	          for changes of ACLs, of which no watch tells.
+//	          for changes of ACLs, of which no watch tells, and for changes of znodes that
+//	          this client may not read, of which servers tell it nothing.
 //	cache-C4  A reader of Changes that is slow sees fewer states of a znode, and always
 //	          the newest one; memory is bounded by the znodes that there are.
 //

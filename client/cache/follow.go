@@ -2,6 +2,7 @@ package cache
 
 import (
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -247,19 +248,50 @@ func (k *Cache) apply(one task, result zk.Result, err error) {
 		k.set(one, Znode{Path: one.path, Err: why})
 	case err != nil:
 		k.remove(one.path)
+	case one.walk == nil && k.unread(one.path):
+		k.walkFrom(one.path)
 	case one.walk == nil:
 		k.set(one, Znode{Path: one.path, Data: result.Data, Stat: result.Stat})
 	default:
 		k.set(one, Znode{Path: one.path, Data: result.Sub[0].Data, Stat: result.Sub[0].Stat})
-		one.walk.left += len(result.Sub[1].Children)
-		for _, name := range result.Sub[1].Children {
-			k.push(task{path: zk.JoinPath(one.path, name), walk: one.walk})
-		}
+		k.walkBelow(one, result.Sub[1].Children)
 	}
 	if one.walk != nil {
 		if one.walk.left--; one.walk.left == 0 && one.walk == k.walk {
 			k.finish()
 		}
+	}
+}
+
+// unread reports whether a znode is in the copy without its data, and without what is
+// below it. Mutex mu is held.
+func (k *Cache) unread(path string) bool {
+	e := k.znodes[path]
+	return e != nil && e.Err != nil
+}
+
+// walkFrom has a znode that could not be read, and now can, read again with all below it,
+// of which no event has told (cache-C2): by the walk that is under way, or by the last one,
+// which is under way again. If that has failed another one will come, and reads it. Mutex
+// mu is held.
+func (k *Cache) walkFrom(path string) {
+	if k.walk != nil {
+		k.walk.left++
+		k.push(task{path: path, walk: k.walk})
+	}
+}
+
+// walkBelow goes on with the children that a walk has met, and takes those out that it has
+// not. Mutex mu is held.
+func (k *Cache) walkBelow(one task, children []string) {
+	gone := maps.Clone(k.kids[one.path])
+	one.walk.left += len(children)
+	for _, name := range children {
+		k.push(task{path: zk.JoinPath(one.path, name), walk: one.walk})
+		delete(gone, name)
+	}
+	for name := range gone {
+		k.remove(zk.JoinPath(one.path, name))
 	}
 }
 
