@@ -20,11 +20,17 @@
 //	              own differs by at most one.
 //	partition-P4  A partition moves only if its owner leaves, owns more than its
 //	              share, or has no seat and finds none; as few move as will do.
-//	partition-P5  At most MaxMoves are on the move at a time, those without an
-//	              owner counted, as far as members see the same. What lost its
-//	              owner is not held up by that.
+//	partition-P5  At most MaxMoves are on the move at a time, as far as members
+//	              see the same. Those without an owner count, for two leases:
+//	              what nobody has taken by then perhaps nobody can. But while as
+//	              many as MaxMoves have none, for however long, an owner that
+//	              stays gives up no other unless somebody is seen to wait for it:
+//	              a member that can take nothing costs no more than these. What
+//	              the store refuses to the owner, too, does not count for that.
+//	              What lost its owner is not held up by any of this.
 //	partition-P6  What is wrong with one of these elections, such as a record
-//	              that is damaged, costs its seat or its partition, no other.
+//	              that is damaged, or one that nobody may write, costs its seat or
+//	              its partition, no other. It still is in the share of a member.
 //
 // The owner of a partition that is to move hands it over to the member that
 // waits for it (Elector.TransferTo), after Options.Warm has returned
@@ -205,7 +211,8 @@ func (m *Member) View() View {
 }
 
 // Leave gives the member's seat up and hands its partitions over, MaxMoves at a
-// time; then Run returns nil. It does not wait. What nobody takes is released.
+// time; then Run returns nil. It does not wait. What nobody takes is released, and
+// holds the next up for two leases.
 func (m *Member) Leave() { m.leaveOne.Do(func() { close(m.leaving) }) }
 
 // Run takes part in the group until ctx ends, Leave has been carried out, or an

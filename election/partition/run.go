@@ -53,6 +53,7 @@ type sighting struct {
 	since  time.Time // of the err: it could not be seen from then on
 	leader string
 	token  election.Token
+	free   time.Time // since when nobody owns the partition, zero when somebody does
 }
 
 // job is this member's part in a partition.
@@ -64,6 +65,7 @@ type job struct {
 	refusals int       // to take it over
 	mishaps  int       // other failures to hand over
 	failures int       // of campaigns, in a row
+	refused  bool      // by the store, for good, and nobody has owned it since
 	after    time.Time // not to campaign, or to hand over, before
 }
 
@@ -207,6 +209,7 @@ func (r *run) decide() <-chan time.Time {
 		return nil
 	}
 	members, owners, next := r.group()
+	r.noteFree(owners)
 	r.show(members, owners)
 	if r.leaving && !slices.ContainsFunc(r.jobs, func(j job) bool { return j.leads }) || r.leaving && len(members) == 0 {
 		r.stop(nil)
@@ -215,14 +218,7 @@ func (r *run) decide() <-chan time.Time {
 	targets := balance.Plan(members, owners)
 	next = earlier(next, earlier(r.takeSeat(), r.campaign(targets)))
 	if r.seated || r.leaving || r.sitting == nil { // else it is about to take a seat
-		for p := range owners {
-			if r.leaders[p].err != nil && !r.jobs[p].leads {
-				owners[p] = targets[p] // whether it is on the move is not known, perhaps for long
-			}
-		}
-		for _, p := range balance.Moves(owners, targets, r.member.options.MaxMoves) {
-			next = earlier(next, r.move(p, targets[p]))
-		}
+		next = earlier(next, r.moveAll(owners, targets))
 	}
 	if next.IsZero() {
 		return nil
@@ -262,6 +258,18 @@ func (r *run) group() (members, owners []string, next time.Time) {
 	}
 	slices.Sort(members)
 	return slices.Compact(members), owners, next
+}
+
+// noteFree notes since when partitions have no owner.
+func (r *run) noteFree(owners []string) {
+	for p, owner := range owners {
+		switch s := &r.leaders[p]; {
+		case owner != balance.Nobody:
+			s.free, r.jobs[p].refused = time.Time{}, false
+		case s.free.IsZero():
+			s.free = time.Now()
+		}
+	}
 }
 
 func (r *run) show(members, owners []string) {
@@ -414,10 +422,11 @@ func (r *run) stood(p int, err error, stopped bool) {
 	j := &r.jobs[p]
 	failures := j.failures
 	passing := isLost(err) || !j.leads && isRefusal(err)
-	*j = job{failures: failures + 1, after: time.Now().Add(r.member.retry(failures))}
+	refused := !j.leads && (j.refused || isRefusal(err))
+	*j = job{failures: failures + 1, after: time.Now().Add(r.member.retry(failures)), refused: refused}
 	switch {
 	case stopped:
-		*j = job{}
+		*j = job{refused: refused}
 		if err != nil && !errors.Is(err, context.Canceled) && !passing {
 			r.stop(fmt.Errorf("partition %d: %w", p, err))
 		}
@@ -432,9 +441,40 @@ func isLost(err error) bool {
 	return errors.As(err, &lost) && lost.Reason != election.ReasonTokenStale
 }
 
+// moveAll hands over what may be on the move now, and returns when to look again. A
+// partition that has had no owner for longer than it takes to replace one that died does
+// not count: perhaps nobody can take it (partition-P6). Then another one goes only to a
+// member that is seen to wait: else one that can take nothing would cost all others its
+// whole share, one by one (partition-P5).
+func (r *run) moveAll(owners, targets []string) (next time.Time) {
+	now, limit, lease := time.Now(), r.member.options.MaxMoves, r.member.seats[0].Options().Lease
+	blind := slices.Clone(owners) // for moves to a member that is not seen to wait
+	for p := range owners {
+		s, j := &r.leaders[p], &r.jobs[p]
+		over := s.free.Add(2 * lease)
+		switch {
+		case s.err != nil && !j.leads: // whether it is on the move is not known, perhaps for long
+			owners[p], blind[p] = targets[p], targets[p]
+		case owners[p] != balance.Nobody:
+		case now.Before(over):
+			next = earlier(next, over)
+		default:
+			owners[p] = targets[p]
+			if j.refused || r.leaving {
+				blind[p] = targets[p]
+			}
+		}
+	}
+	resigning := balance.Moves(blind, targets, limit)
+	for _, p := range balance.Moves(owners, targets, limit) {
+		next = earlier(next, r.move(p, targets[p], slices.Contains(resigning, p)))
+	}
+	return next
+}
+
 // move hands a partition over, if it is this member's, and returns when to try
-// again.
-func (r *run) move(p int, to string) (next time.Time) {
+// again. If it may not resign, it leads on where nobody is seen to wait.
+func (r *run) move(p int, to string, mayResign bool) (next time.Time) {
 	j := &r.jobs[p]
 	if !j.leads || j.moving {
 		return time.Time{}
@@ -448,15 +488,15 @@ func (r *run) move(p int, to string) (next time.Time) {
 	r.workers.Go(func() {
 		ctx, cancel := context.WithTimeout(r.base, limit)
 		defer cancel()
-		err := handOver(ctx, e, to, resign)
+		err := handOver(ctx, e, to, resign, mayResign)
 		r.report(func() { r.moved(p, token, err) })
 	})
 	return time.Time{}
 }
 
-func handOver(ctx context.Context, e *election.Elector, to string, resign bool) error {
-	if !resign {
-		if err := e.TransferTo(ctx, to); !errors.Is(err, errors.ErrUnsupported) {
+func handOver(ctx context.Context, e *election.Elector, to string, resign, mayResign bool) error {
+	if !resign || !mayResign {
+		if err := e.TransferTo(ctx, to); !mayResign || !errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 	}
