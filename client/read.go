@@ -86,6 +86,33 @@ func (c *Client) ChildrenW(ctx context.Context, path string) ([]string, zk.Stat,
 	return r.Children, r.Stat, w, nil
 }
 
+// A Page is some of the children of a znode.
+type Page struct {
+	Names []string
+	Next  []byte // the cursor of the next page; nil if this is the last
+	Stat  zk.Stat
+}
+
+// ChildrenPage returns at most limit children of a znode, 1 to 10,000, fewer where their names
+// are long: from the first, or those after a cursor, which an earlier page has as Next. A
+// child that is there from the first page to the last is in one of them; a child that is
+// created in between may be missing. The order is the server's own: a cursor that a server does not know, since
+// the client has another server by now or the children that it names were deleted, is zk.ErrBadArguments, and
+// the caller begins again.
+//
+// Servers of Conclave's only: others answer zk.ErrUnimplemented and end the connection, so
+// that the client connects again. The session stays.
+func (c *Client) ChildrenPage(ctx context.Context, path string, cursor []byte, limit int) (Page, error) {
+	if err := zk.ValidatePath(path); err != nil {
+		return Page{}, refusal(zk.OpGetChildrenPage, path, err)
+	}
+	if limit < 1 || limit > 10_000 {
+		return Page{}, refusal(zk.OpGetChildrenPage, path, fmt.Errorf("limit %d is not from 1 to 10,000", limit))
+	}
+	r, err := c.do(ctx, &zk.Request{Op: zk.OpGetChildrenPage, Path: c.absolute(path), Data: cursor, Version: int32(limit)}, nil, path)
+	return Page{r.Children, r.Data, r.Stat}, err
+}
+
 // GetACL returns the access control list of a znode and its stat.
 func (c *Client) GetACL(ctx context.Context, path string) ([]zk.ACL, zk.Stat, error) {
 	r, err := c.read(ctx, zk.OpGetACL, path)

@@ -37,6 +37,7 @@ const (
 	OpSetWatches2          Op = 105
 	OpAddWatch             Op = 106
 	OpWhoAmI               Op = 107
+	OpGetChildrenPage      Op = 2260 // of Conclave's own (ZOOKEEPER-2260 asks for it)
 	OpCreateSession        Op = -10
 	OpCloseSession         Op = -11
 	OpError                Op = -1 // a transaction that changes nothing; or the end of a multi
@@ -53,7 +54,7 @@ var opNames = map[Op]string{
 	OpSetWatches: "setWatches", OpSASL: "sasl", OpGetEphemerals: "getEphemerals",
 	OpGetAllChildrenNumber: "getAllChildrenNumber", OpSetWatches2: "setWatches2",
 	OpAddWatch: "addWatch", OpWhoAmI: "whoAmI", OpCreateSession: "createSession",
-	OpCloseSession: "closeSession", OpError: "error",
+	OpCloseSession: "closeSession", OpError: "error", OpGetChildrenPage: "getChildrenPage",
 }
 
 // String returns the operation's name in the glossary, or its number.

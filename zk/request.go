@@ -8,9 +8,9 @@ type Request struct {
 	Xid  Xid
 	Path string // all with a path; sync; getEphemerals (prefix)
 
-	Data    []byte      // create*, setData; auth (credential), sasl (token); nil is null
+	Data    []byte      // create*, setData; auth (credential), sasl (token), getChildrenPage (where to go on); nil is null
 	ACL     []ACL       // create*, setACL
-	Version int32       // delete, setData, setACL, check; -1 is any
+	Version int32       // delete, setData, setACL, check, -1 is any; getChildrenPage (the most names)
 	Mode    CreateMode  // create*
 	TTL     int64       // createTTL, ms
 	Watch   bool        // exists, getData, getChildren, getChildren2

@@ -21,7 +21,7 @@ var opCodes = map[zk.Op]string{
 	zk.OpSync: "SYNC", zk.OpCheck: "CHEC", zk.OpMulti: "MULT", zk.OpMultiRead: "MLTR",
 	zk.OpReconfig: "RECO", zk.OpCloseSession: "CLOS", zk.OpSetWatches: "SETW", zk.OpSetWatches2: "STW2",
 	zk.OpAddWatch: "ADDW", zk.OpCheckWatches: "CHKW", zk.OpRemoveWatches: "REMW", zk.OpWhoAmI: "HOMI",
-	zk.OpGetEphemerals: "GETE",
+	zk.OpGetEphemerals: "GETE", zk.OpGetChildrenPage: "GETP",
 }
 
 func opCode(c *server.Conn) string {

@@ -18,6 +18,7 @@ type Reader struct {
 	Watches *watch.Table
 	Auth    *auth.Rules
 	Domains *Domains // nil without auth.Groups; the lock of the tree guards it
+	Run     string   // of this server: cursors of another one are refused
 }
 
 // Caller says for whom a read is done.
@@ -77,6 +78,8 @@ func (v *Reader) read(req *zk.Request, who Caller, a *Answer) zk.Code {
 		return v.get(req, who, &a.Result)
 	case zk.OpGetACL:
 		return v.getACL(req, who, &a.Result)
+	case zk.OpGetChildrenPage:
+		return v.page(req, who, &a.Result)
 	case zk.OpMultiRead:
 		return v.multiRead(req, who, &a.Result)
 	case zk.OpGetEphemerals:
@@ -123,7 +126,7 @@ func (v *Reader) Weight(req *zk.Request, session zk.SessionID) int {
 			weight += v.Weight(&req.Ops[i], session)
 		}
 		return min(weight, multiReadBytesMax)
-	case zk.OpGetData, zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetACL:
+	case zk.OpGetData, zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetACL, zk.OpGetChildrenPage:
 	default:
 		return 0
 	}
@@ -137,7 +140,11 @@ func (v *Reader) Weight(req *zk.Request, session zk.SessionID) int {
 		list := n.ACL()
 		return nameWeight*list.Len() + list.Bytes()
 	}
-	return nameWeight*n.NumChildren() + int(n.NamesBytes())
+	weight := nameWeight*n.NumChildren() + int(n.NamesBytes())
+	if req.Op == zk.OpGetChildrenPage {
+		return min(weight, nameWeight*pageNames(req)+pageBytes)
+	}
+	return weight
 }
 
 // exists sets its watch on a missing znode, too: it waits for the creation.

@@ -206,7 +206,7 @@ const readsBehindMax = 32
 // together: thousands of short ones.
 func (h *handling) answersLong(op zk.Op, payload []byte) bool {
 	switch op {
-	case zk.OpGetData, zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetACL:
+	case zk.OpGetData, zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetChildrenPage, zk.OpGetACL:
 	default:
 		return false
 	}
@@ -267,7 +267,7 @@ func (h *handling) read(payload []byte) bool {
 // not only as a reply, as data does.
 func (h *handling) costAhead() int64 {
 	switch h.w.request.Op {
-	case zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetACL, zk.OpGetEphemerals, zk.OpMultiRead:
+	case zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetChildrenPage, zk.OpGetACL, zk.OpGetEphemerals, zk.OpMultiRead:
 		return costOfAnswer(h.conn.server.reader.Weight(&h.w.request, zk.SessionID(h.conn.sessionID.Load())))
 	}
 	return 0

@@ -54,6 +54,7 @@ func (s *Server) recover() error {
 	s.snaps = newSnapshots(datadir.NewTrigger(max(2, s.cfg.SnapCount), s.cfg.SnapBytes, rand.Int64N), found.Store)
 	s.replica = replica.New(s.cfg.replicaOptions(), s.cfg.Ensemble, found.Recovered, s.now())
 	s.reader = s.replica.Reader()
+	s.reader.Run = crand.Text()
 	limits := s.cfg.Throttle.Watches
 	limits.Refused = s.refusedWatchOf
 	s.reader.Watches.Limit(limits)

@@ -43,6 +43,7 @@ type Options struct {
 type Tree struct {
 	mu sync.RWMutex
 	content
+	replaced int // how often the content was replaced
 }
 
 // content is all that a tree holds.
@@ -91,10 +92,14 @@ func (t *Tree) Become(other *Tree) {
 	walks := t.walks
 	t.content = other.content
 	t.walks = nil
+	t.replaced++
 	for _, s := range walks {
 		s.at, s.cut = noNode, true
 	}
 }
+
+// Replaced returns how often the content was replaced by another tree's.
+func (t *Tree) Replaced() int { return t.replaced }
 
 // PutConfig writes what a server says of its ensemble into the znode for it. It
 // is no transaction: the content is the server's own, and not in the digest

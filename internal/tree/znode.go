@@ -274,6 +274,12 @@ func (n Node) NamesBytes() int64 { return n.t.restOf(n.t.nodes.at(n.id)).names }
 // BodySum returns the checksum of path and data that the digest rests on.
 func (n Node) BodySum() uint32 { return n.t.nodes.at(n.id).bodySum }
 
+// HasChild reports whether there is a direct child of that name.
+func (n Node) HasChild(name string) bool {
+	_, ok := n.t.child(n.id, name)
+	return ok
+}
+
 // Children appends the names of the direct children, in no particular order.
 func (n Node) Children(names []string) []string {
 	for id := n.t.first(n.id); id != noNode; {
@@ -282,6 +288,29 @@ func (n Node) Children(names []string) []string {
 		id = c.next
 	}
 	return names
+}
+
+// ChildrenAfter appends names of direct children, in the order in which Children has them:
+// those after the child of that name, or from the first on for "". It appends at most so many,
+// and ends with the one whose bytes reach bytesMax. more says that others come after them; ok is false if there is
+// no such child. A child keeps its place among the others as long as it and this tree live
+// (see Tree.Replaced); a new one comes before all others.
+func (n Node) ChildrenAfter(after string, names []string, limit, bytesMax int) (all []string, more, ok bool) {
+	id := n.t.first(n.id)
+	if after != "" {
+		if id, ok = n.t.child(n.id, after); !ok {
+			return names, false, false
+		}
+		id = n.t.nodes.at(id).next
+	}
+	for ; id != noNode && limit > 0 && bytesMax > 0; limit-- {
+		c := n.t.nodes.at(id)
+		name := n.t.name(c)
+		names = append(names, name)
+		bytesMax -= len(name)
+		id = c.next
+	}
+	return names, id != noNode, true
 }
 
 // Descendants is the number of znodes below this one, at any depth.

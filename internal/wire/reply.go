@@ -55,6 +55,8 @@ func appendResultBody(b []byte, r *zk.Result) []byte {
 		return jute.AppendStrings(b, r.Children)
 	case zk.OpGetChildren2:
 		return appendStat(jute.AppendStrings(b, r.Children), &r.Stat)
+	case zk.OpGetChildrenPage:
+		return appendStat(jute.AppendBytes(jute.AppendStrings(b, r.Children), r.Data), &r.Stat)
 	case zk.OpGetAllChildrenNumber:
 		return jute.AppendInt(b, r.Count)
 	case zk.OpMulti, zk.OpMultiRead:
@@ -154,6 +156,8 @@ func decodeResultBody(d *jute.Decoder, r *zk.Result) {
 		r.Children = d.Strings()
 	case zk.OpGetChildren2:
 		r.Children, r.Stat = d.Strings(), stat(d)
+	case zk.OpGetChildrenPage:
+		r.Children, r.Data, r.Stat = d.Strings(), ownBytes(d), stat(d)
 	case zk.OpGetAllChildrenNumber:
 		r.Count = d.Int()
 	case zk.OpAddWatch:

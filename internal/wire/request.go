@@ -59,7 +59,7 @@ func decodeBody(d *jute.Decoder, r *zk.Request) {
 		r.Path, r.Version = path(d), d.Int()
 	case zk.OpExists, zk.OpGetData, zk.OpGetChildren, zk.OpGetChildren2:
 		r.Path, r.Watch = path(d), d.Bool()
-	case zk.OpSetData:
+	case zk.OpSetData, zk.OpGetChildrenPage:
 		r.Path, r.Data, r.Version = path(d), d.Bytes(), d.Int()
 	case zk.OpGetACL, zk.OpGetAllChildrenNumber, zk.OpDeleteContainer:
 		r.Path = path(d)
@@ -135,7 +135,7 @@ func appendBody(b []byte, r *zk.Request) []byte {
 		return jute.AppendInt(jute.AppendString(b, r.Path), r.Version)
 	case zk.OpExists, zk.OpGetData, zk.OpGetChildren, zk.OpGetChildren2:
 		return jute.AppendBool(jute.AppendString(b, r.Path), r.Watch)
-	case zk.OpSetData:
+	case zk.OpSetData, zk.OpGetChildrenPage:
 		return jute.AppendInt(jute.AppendBytes(jute.AppendString(b, r.Path), r.Data), r.Version)
 	case zk.OpGetACL, zk.OpGetAllChildrenNumber, zk.OpDeleteContainer, zk.OpSync, zk.OpGetEphemerals:
 		return jute.AppendString(b, r.Path)

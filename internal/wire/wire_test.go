@@ -72,7 +72,8 @@ func requests() []zk.Request {
 		{Op: zk.OpSetData, Path: "/a", Data: []byte("xyz"), Version: 7},
 		{Op: zk.OpGetACL, Path: "/a"}, {Op: zk.OpSetACL, Path: "/a", ACL: acl, Version: 2},
 		{Op: zk.OpGetChildren, Path: "/", Watch: true}, {Op: zk.OpGetChildren2, Path: "/"},
-		{Op: zk.OpSync, Path: "/s"}, {Op: zk.OpPing}, {Op: zk.OpWhoAmI}, {Op: zk.OpCloseSession},
+		{Op: zk.OpSync, Path: "/s"}, {Op: zk.OpPing}, {Op: zk.OpWhoAmI},
+		{Op: zk.OpGetChildrenPage, Path: "/a", Data: []byte("run/b"), Version: 10}, {Op: zk.OpCloseSession},
 		{Op: zk.OpMulti, Ops: []zk.Request{
 			{Op: zk.OpCreate2, Path: "/m", ACL: acl, TTL: -1}, {Op: zk.OpCheck, Path: "/m", Version: 0},
 			{Op: zk.OpSetData, Path: "/m", Data: []byte("q"), Version: -1}, {Op: zk.OpDelete, Path: "/m", Version: 1}}},

@@ -66,6 +66,8 @@ var matrixRows = map[zk.Op]struct {
 		return []step{alone(step{op: zk.OpReconfig, body: b, text: "reconfig"})}
 	}},
 
+	zk.OpGetChildrenPage: {why: "Apache has none"},
+
 	zk.OpPing:         {why: "it touches nothing"},
 	zk.OpAuth:         {why: "it is how a permission is come by"},
 	zk.OpSASL:         {why: "the same"},

@@ -1,0 +1,68 @@
+package replica
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Bounds of a page of children.
+const (
+	pageNamesMax = 10_000
+	pageBytes    = 256 << 10 // of names: the one that reaches it is the last
+	cursorNames  = 4         // those that a cursor has: any that still exists leads on
+)
+
+// pageNames is the most names that an answer to req has.
+func pageNames(req *zk.Request) int { return min(max(0, int(req.Version)), pageNamesMax) }
+
+// page lists children of a znode, those after a cursor, and returns the next cursor, nil at
+// the end. A cursor is of use on the server that gave it, until that starts again or takes over the
+// tree of another: the order of children is each server's own.
+func (v *Reader) page(req *zk.Request, who Caller, res *zk.Result) zk.Code {
+	if req.Version <= 0 {
+		return zk.ErrBadArguments
+	}
+	n, ok := v.Tree.Find(req.Path)
+	if !ok {
+		return zk.ErrNoNode
+	}
+	if !v.Auth.Allow(n.ACL(), zk.PermRead, who.Identities) {
+		return zk.ErrNoAuth
+	}
+	run := v.Run + "." + strconv.Itoa(v.Tree.Replaced())
+	after, ok := following(n, run, string(req.Data))
+	if !ok {
+		return zk.ErrBadArguments
+	}
+	var more bool
+	res.Children, more, _ = n.ChildrenAfter(after, res.Children, pageNames(req), pageBytes)
+	res.Stat = n.Stat()
+	if more {
+		last := res.Children[max(0, len(res.Children)-cursorNames):]
+		res.Data = []byte(run + "/" + strings.Join(last, "/"))
+	}
+	return zk.OK
+}
+
+// following returns the child after which a cursor goes on: the last that it names of those
+// that are there. It is "" for the start, and ok is false if the cursor leads nowhere.
+func following(n tree.Node, run, cursor string) (after string, ok bool) {
+	if cursor == "" {
+		return "", true
+	}
+	of, list, _ := strings.Cut(cursor, "/")
+	if of != run {
+		return "", false
+	}
+	names := strings.Split(list, "/")
+	for _, name := range slices.Backward(names[max(0, len(names)-cursorNames):]) {
+		if name != "" && n.HasChild(name) {
+			return name, true
+		}
+	}
+	return "", false
+}
