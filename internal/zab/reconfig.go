@@ -26,15 +26,17 @@ func (p *Peer) InStep(set quorum.Set) bool {
 
 // designated chooses who leads the new ensemble: this server if it votes there,
 // else the one of its participants that has the most of what is proposed. It has the
-// reconfig itself, or there would be no quorum.
+// reconfig itself, or there would be no quorum. One of weight 0 votes nowhere: nobody would
+// join it.
 func (p *Peer) designated() quorum.ID {
 	participants := p.next.Quorum.Participants()
-	if participants.Has(p.opts.ID) {
+	votes := func(id quorum.ID) bool { return participants.Has(id) && p.next.Quorum.Weight(id) > 0 }
+	if votes(p.opts.ID) {
 		return p.opts.ID
 	}
 	best, most := p.opts.ID, zk.NoZxid
 	for _, l := range p.lead.links {
-		if !l.observer && l.stage >= linkSynced && participants.Has(l.server) && l.acked > most {
+		if !l.observer && l.stage >= linkSynced && votes(l.server) && l.acked > most {
 			best, most = l.server, l.acked
 		}
 	}

@@ -27,6 +27,27 @@ func TestLeaderWithoutAVoteInTheNewEnsembleDesignatesAnotherAndLeaves(t *testing
 		"close link 2; close link 3; LEAVE: stopped; look", ack(2, z(1, 1)))
 }
 
+// Servers that look join nobody of weight 0: a leader that a reconfig leaves none would lose
+// each follower that has to look again, and get none back.
+func TestLeaderOfWeight0InTheNewEnsembleDesignatesAnotherAndLeaves(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	s.step(up(3), hello(3, 0))
+	s.step(ackEpoch(3, 0, 0))
+	s.step(ack(3, z(1, 0)))
+	change := reconfig(1, 2, 3)
+	weighted, err := quorum.NewWeighted(quorum.Participant{ID: 1}, quorum.Participant{ID: 2}, quorum.Participant{ID: 3, Weight: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change.Config.Quorum = weighted
+	s.step(change)
+	s.step(s.done())
+	s.want("", ack(2, z(1, 1)))
+	s.want("link 2 <- COMMITANDACTIVATE 1.1; link 3 <- COMMITANDACTIVATE 1.1; deliver 1.1; activate 1.1 leader 3; "+
+		"close link 2; close link 3; LEAVE: stopped; look", ack(3, z(1, 1)))
+}
+
 // The leader's own disk completes the quorum: it leaves in the middle of that
 // completion. Another Look would begin an election beside the role it goes to.
 func TestLeaderThatLeavesWithTheLastOfItsDiskLooksOnce(t *testing.T) {
