@@ -116,7 +116,7 @@ monitoring: ## three servers and a real Prometheus: alerts, dashboards, promtool
 	go run ./test/interop/run -suites prometheus
 
 .PHONY: browser
-browser: ## the laboratory's page in Chromium: with the mouse, with keys alone, on every screen, in both languages; SHOTS=DIR keeps what it sees
+browser: ## the pages of the laboratory and of the dashboard in Chromium: with the mouse, with keys alone, on every screen, in both languages; SHOTS=DIR keeps what it sees
 	go run ./test/interop/run -suites browser
 
 .PHONY: interop-ensemble

@@ -133,22 +133,28 @@ func TestKeyboardIsEnough(t *testing.T) {
 
 // TestAxeFindsNothing in either theme and language, in the middle of a run with all that can be seen.
 func TestAxeFindsNothing(t *testing.T) {
-	axe, err := os.ReadFile(os.Getenv("AXE"))
-	if err != nil {
-		t.Fatal("AXE must name axe.min.js, as `make browser` has it: ", err)
-	}
 	for _, theme := range []string{"light", "dark"} {
 		for _, language := range []string{"en", "zh"} {
 			p := open(t, "#scenario=late-write")
 			p.look(theme, language)
 			p.run(chromedp.Evaluate(`document.querySelector('.node[data-key="c2"]').dispatchEvent(new MouseEvent("click", { bubbles: true })); null`, nil))
 			p.seek(14400)
-			p.run(chromedp.Evaluate(string(axe)+"; null", nil))
-			found := eval[[]string](p, `axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.help + " " + v.nodes.map((n) => n.target).join(", ")))`)
-			for _, violation := range found {
-				t.Errorf("%s, %s: %s", theme, language, violation)
-			}
+			p.axe(theme + ", " + language)
 		}
+	}
+}
+
+// axe has axe-core look at the page, which must find nothing.
+func (p *page) axe(what string) {
+	p.t.Helper()
+	axe, err := os.ReadFile(os.Getenv("AXE"))
+	if err != nil {
+		p.t.Fatal("AXE must name axe.min.js, as `make browser` has it: ", err)
+	}
+	p.run(chromedp.Evaluate(string(axe)+"; null", nil))
+	found := eval[[]string](p, `axe.run().then((r) => r.violations.map((v) => v.id + ": " + v.help + " " + v.nodes.map((n) => n.target).join(", ")))`)
+	for _, violation := range found {
+		p.t.Errorf("%s: %s", what, violation)
 	}
 }
 

@@ -5,8 +5,7 @@
 //	              200 even where the answer has an error, as in ZooKeeper.
 //	adminport-P2  /livez, /readyz and /healthz have the status 200, or 503 and why.
 //	adminport-P3  No page of another site that an operator's browser shows gets an answer by
-//	              a request of its own; on the loopback, nor by a name of its own for this
-//	              address. Elsewhere a server does not know its names.
+//	              a request of its own (httpport-H4).
 //	adminport-P4  However many ask, a bounded number waits for the server, for a bounded time.
 package adminport
 
@@ -14,12 +13,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/httpport"
 	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/internal/server"
 )
@@ -53,7 +51,7 @@ func Handler(s *server.Server, commands admin.Commands, root string) http.Handle
 func bounded(routes http.Handler, limit time.Duration) http.Handler {
 	asking := make(chan struct{}, askingMax)
 	return http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if why := foreign(r); why != "" {
+		if why := httpport.Foreign(r); why != "" {
 			http.Error(w, why, http.StatusForbidden)
 			return
 		}
@@ -66,34 +64,6 @@ func bounded(routes http.Handler, limit time.Duration) http.Handler {
 		defer func() { <-asking }()
 		routes.ServeHTTP(w, r)
 	}), limit, "the server does not answer")
-}
-
-// foreign says why a request is not an operator's own, "" if it may be: adminport-P3.
-func foreign(r *http.Request) string {
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "none" && site != "same-origin" {
-		return "a page of another site asks"
-	}
-	if !loopback(r) {
-		return "" // who reaches it over the network may give it any name
-	}
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || host == "localhost" {
-		return ""
-	}
-	return fmt.Sprintf("on the loopback this server is called localhost, or by its address, not %q", host)
-}
-
-// loopback reports whether the request came to an address of the loopback.
-func loopback(r *http.Request) bool {
-	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if local == nil {
-		return false
-	}
-	at, err := netip.ParseAddrPort(local.String())
-	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
 // answer writes a value as JSON, indented, as ZooKeeper does.

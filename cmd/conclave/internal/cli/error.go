@@ -65,6 +65,12 @@ func ReportJSON(w io.Writer, err error) int {
 	return exit
 }
 
+// Describe returns what Report prints of an error that is not nil.
+func Describe(err error) (text, hint string, exit int) {
+	hint, exit = explain(err)
+	return shown(err), hint, exit
+}
+
 // shown is the text of an error for people, to whom the package that it comes from is no
 // news.
 func shown(err error) string {

@@ -34,6 +34,7 @@ type dev struct {
 	servers   int
 	observers int
 	verbose   bool
+	http      string
 }
 
 func newDev() *cobra.Command {
@@ -58,6 +59,7 @@ connections between them. Stop it with Ctrl-C.`,
 	c.Flags().IntVar(&v.port, "port", 0, "client port of the first server (default 2181, or the next free one); the others follow")
 	c.Flags().IntVar(&v.servers, "servers", 3, "servers that vote, 1 for a standalone server")
 	c.Flags().IntVar(&v.observers, "observers", 0, "servers that follow without a vote")
+	c.Flags().StringVar(&v.http, "http", "", "serve the dashboard on this address of the loopback, such as 127.0.0.1:8080")
 	c.Flags().BoolVarP(&v.verbose, "verbose", "v", false, "print what the servers log")
 	addDevControls(c)
 	return c
@@ -111,7 +113,15 @@ func (v *dev) run(c *cobra.Command, _ []string) error {
 	if err := ensemble.Await(first, func() bool { return serving(ensemble) }); err != nil && ctx.Err() == nil {
 		return cli.Failed(fmt.Errorf("nobody leads after %v", devPatience), "--verbose prints what the servers log")
 	}
+	url, endDashboard, err := v.dashboard(ctx, ensemble)
+	if err != nil {
+		return err
+	}
+	defer endDashboard()
 	v.welcome(c.OutOrStdout(), ensemble, dir)
+	if url != "" {
+		fmt.Fprintf(c.OutOrStdout(), "The dashboard is at %s\n\n", url)
+	}
 	news.begin()
 	<-ctx.Done()
 	news.end()

@@ -205,18 +205,23 @@ func (b *electionFlags) history(ctx context.Context) ([]election.Tenure, error) 
 		return nil, err
 	}
 	defer store.close()
+	return historyOf(ctx, store, b.name)
+}
+
+// historyOf tells who led an election.
+func historyOf(ctx context.Context, store *opened, name string) ([]election.Tenure, error) {
 	operator, err := store.operator()
 	if err != nil {
 		return nil, err
 	}
-	tenures, err := operator.History(ctx, b.name)
+	tenures, err := operator.History(ctx, name)
 	if err != nil {
-		return nil, store.unanswered(fmt.Errorf("history of election %q: %w", b.name, err))
+		return nil, store.unanswered(fmt.Errorf("history of election %q: %w", name, err))
 	}
 	if len(tenures) == 0 {
-		return nil, cli.NotFound(fmt.Errorf("nobody has ever led %q", b.name), "`conclave elections` lists those that the store knows")
+		return nil, cli.NotFound(fmt.Errorf("nobody has ever led %q", name), "`conclave elections` lists those that the store knows")
 	}
-	if last := &tenures[len(tenures)-1]; last.Until.IsZero() && !leads(ctx, store, b.name, last.Token) {
+	if last := &tenures[len(tenures)-1]; last.Until.IsZero() && !leads(ctx, store, name, last.Token) {
 		last.Reason = election.ReasonExpired.String() // and nobody has led since to note it
 	}
 	return tenures, nil

@@ -122,7 +122,7 @@ func newRoot() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupServe, newDev(), newServe(), newStatus(), newTop(), newConfig(), newReconfig(), newMigrate(), newSessions(), newEphemerals(), newWatches(),
+	add(groupServe, newDev(), newServe(), newStatus(), newTop(), newDashboard(), newConfig(), newReconfig(), newMigrate(), newSessions(), newEphemerals(), newWatches(),
 		newBench(), newSim(), newModel(), newLab())
 	add(groupElect, newRun(), newLock(), newElect(), newLeader(), newObserve(), newElections(), newHistory(),
 		newResign(), newTransfer(), newRestoreToken())

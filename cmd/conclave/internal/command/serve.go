@@ -43,6 +43,7 @@ var settings = []struct{ flag, key, help string }{
 	{"address", "clientPortAddress", "address to open the client port on (default all)"},
 	{"tick-time", "tickTime", "milliseconds of a tick; sessions last 2 to 20 of them"},
 	{"max-conns-per-ip", "maxClientCnxns", "connections from one address, 0 for no limit"},
+	{"http", "conclave.httpAddress", "serve the dashboard on this address of the loopback, such as 127.0.0.1:8080"},
 	{"words", "4lw.commands.whitelist", "four-letter words to answer beside srvr, * for all"},
 }
 
@@ -135,6 +136,14 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	}
 	logger.Info("listening", "address", addresses(config), "dir", cfg.DataDir)
 	operators.serve(s, commands, logger)
+	url, endDashboard, err := serveDashboard(ctx, config.HTTP.Address, ownDashboard(s, commands), config.HTTP.Changes, logger)
+	if err != nil {
+		return err
+	}
+	defer endDashboard()
+	if url != "" {
+		logger.Info("the dashboard is served", "url", url, "changes", config.HTTP.Changes)
+	}
 	defer ports.watch(ctx)()
 	return serveUntil(ctx, s, logger, h)
 }

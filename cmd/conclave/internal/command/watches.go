@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,21 +86,10 @@ func (v *watchList) run(c *cobra.Command, args []string) error {
 		}
 		return p.Answer(sums, func(w io.Writer) error { return watchSumTable(w, sums) })
 	}
-	parts := make([][]armed, len(i.servers))
-	problems := i.each(c.Context(), func(at int, server string) question {
-		put := func(path string, id zk.SessionID) {
-			if (v.session == "" || id == wanted) && (len(args) == 0 || strings.HasPrefix(path, args[0])) {
-				parts[at] = append(parts[at], armed{path, id.String(), server})
-			}
-		}
-		return question{"wchp", "watches_by_path", func(answer string) { watchesOf(answer, put) },
-			func(fields map[string]json.RawMessage) error { return watchFields(fields, put) }}
-	})
-	if err := errors.Join(problems...); err != nil {
+	all, err := i.watches(c.Context(), strings.Join(args, ""), func(id zk.SessionID) bool { return v.session == "" || id == wanted })
+	if err != nil {
 		return err
 	}
-	all := slices.Concat([]armed{}, slices.Concat(parts...))
-	slices.SortStableFunc(all, func(a, b armed) int { return strings.Compare(a.Path, b.Path) })
 	return p.Answer(all, func(w io.Writer) error {
 		rows := make([][]string, len(all))
 		for i, one := range all {
@@ -107,6 +97,26 @@ func (v *watchList) run(c *cobra.Command, args []string) error {
 		}
 		return cli.Table(w, []string{"SESSION", "SERVER", "PATH"}, rows)
 	})
+}
+
+// watches asks all servers for the watches below a prefix of some sessions.
+func (i *inspector) watches(ctx context.Context, prefix string, wanted func(zk.SessionID) bool) ([]armed, error) {
+	parts := make([][]armed, len(i.servers))
+	problems := i.each(ctx, func(at int, server string) question {
+		put := func(path string, id zk.SessionID) {
+			if wanted(id) && strings.HasPrefix(path, prefix) {
+				parts[at] = append(parts[at], armed{path, id.String(), server})
+			}
+		}
+		return question{"wchp", "watches_by_path", func(answer string) { watchesOf(answer, put) },
+			func(fields map[string]json.RawMessage) error { return watchFields(fields, put) }}
+	})
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	all := append([]armed{}, slices.Concat(parts...)...)
+	slices.SortStableFunc(all, func(a, b armed) int { return strings.Compare(a.Path, b.Path) })
+	return all, nil
 }
 
 // watchesOf reads paths, each with lines of its sessions below it.

@@ -11,6 +11,7 @@
 //	httpport-H3  A handshake of TLS is a connection of these from its first byte, and its
 //	             time is part of that of its first request. No handler sees a request
 //	             before it has ended well.
+//	httpport-H4  Foreign tells a request of another site's page.
 package httpport
 
 import (

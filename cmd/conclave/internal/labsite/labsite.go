@@ -65,6 +65,15 @@ func Load(ctx context.Context) (Machines, error) {
 	return made(ctx, to, source, nil, "build", "-o", to, ".")
 }
 
+// Carried returns the machines that the program carries; ok is false if it carries none.
+func Carried() (m Machines, ok bool, err error) {
+	if carried.Wasm == nil {
+		return Machines{}, false, nil
+	}
+	m, err = unpack(carried)
+	return m, err == nil, err
+}
+
 // module has this package.
 const module = "github.com/conclave-project/conclave/cmd/conclave"
 

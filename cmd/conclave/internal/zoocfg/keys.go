@@ -393,6 +393,7 @@ func (r *reader) tuningKeys() map[string]setting {
 	maps.Copy(rows, r.metricsKeys())
 	maps.Copy(rows, r.auditKeys())
 	maps.Copy(rows, r.traceKeys())
+	maps.Copy(rows, r.httpKeys())
 	return rows
 }
 

@@ -209,6 +209,21 @@ func (r *reader) auditKeys() map[string]setting {
 	}
 }
 
+// HTTP is where the dashboard is served, and what it may do.
+type HTTP struct {
+	Address string // "" for nowhere
+	Changes bool
+}
+
+// httpKeys are those of the dashboard.
+func (r *reader) httpKeys() map[string]setting {
+	return map[string]setting{
+		"conclave.httpAddress": used(text(&r.out.HTTP.Address), "none", "address and port of the dashboard, such as `127.0.0.1:8080`: of the loopback alone, for all who reach it have the rights of a "+
+			"client on this machine. See [Dashboard](dashboard.md). Not in Apache ZooKeeper"),
+		"conclave.httpChanges": used(flag(&r.out.HTTP.Changes), "false", "elections and znodes can be changed in the dashboard"),
+	}
+}
+
 // traceKeys are those of traces.
 func (r *reader) traceKeys() map[string]setting {
 	t := &r.out.Server.Trace

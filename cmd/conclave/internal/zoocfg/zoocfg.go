@@ -31,6 +31,7 @@ type Config struct {
 	Admin     Admin
 	Backup    autobackup.Settings
 
+	HTTP          HTTP
 	TraceEndpoint string // where spans go; "" for nowhere
 
 	// Remarks are for the operator: keys that are not known, values that ask
@@ -394,6 +395,7 @@ func (r *reader) idleThrottles() {
 		{"ensembleAuthName", "authProvider.ensemble=" + ensembleProvider, c.Auth.Ensemble},
 		{"localSessionsUpgradingEnabled", "localSessionsEnabled", c.LocalSessions || c.Ensemble == nil},
 		{"conclave.trace", "conclave.traceEndpoint", r.out.TraceEndpoint != ""},
+		{"conclave.httpChanges", "conclave.httpAddress", r.out.HTTP.Address != ""},
 		{"conclave.backup", backupPlace, r.out.Backup.Place != ""},
 	} {
 		for _, name := range slices.Sorted(maps.Keys(r.seen)) {

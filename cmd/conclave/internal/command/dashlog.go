@@ -1,0 +1,144 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/dashboard"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// dashLog returns the server of this process whose log the dashboard reads, nil if none runs.
+type dashLog func() *server.Server
+
+// tailTime is the time between two looks at the end of the log.
+const tailTime = 200 * time.Millisecond
+
+// dashTxns are transactions as JSON.
+type dashTxns struct {
+	Transactions []logged `json:"transactions"` // oldest first
+	From         string   `json:"from,omitempty"`
+	Whole        bool     `json:"whole"` // all of the log since From was read
+}
+
+// logReadTime bounds one search of the log.
+const logReadTime = 10 * time.Second
+
+// readDashLog finds the newest transactions of the log that a query wants. Data is not shown: it
+// is under the ACL of its znode.
+func readDashLog(ctx context.Context, log dashLog, q dashboard.LogQuery) (any, error) {
+	s := log()
+	if s == nil {
+		return nil, noLog()
+	}
+	owner, err := wantedSession(q.Session)
+	if err != nil {
+		return nil, err
+	}
+	config := s.Config()
+	last, _ := s.Digest()
+	reader, err := txnlog.NewReader(config.FS, s.LogDir(), -1, txnlog.ReadOptions{AllowGaps: true, PayloadBytesMax: config.ReadBytesMax()})
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	until := time.Now().Add(logReadTime)
+	found := dashTxns{Transactions: []logged{}, Whole: true}
+	for n := 0; ; n++ {
+		if n%1024 == 0 && (ctx.Err() != nil || time.Now().After(until)) {
+			found.Whole = false
+			break
+		}
+		record, err := reader.Next()
+		if errors.Is(err, io.EOF) || vfs.IsCorruption(err) { // the end, as far as it is written
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if record.Zxid > last {
+			break
+		}
+		if found.From == "" {
+			found.From = record.Zxid.String()
+		}
+		h, t, _, err := txn.Decode(record.Payload)
+		if err != nil {
+			return nil, err
+		}
+		if owner != 0 && h.Session != owner || q.Path != "" && q.Path != "/" && !touches(&t, strings.TrimSuffix(q.Path, "/")) || q.Op != "" && !does(&t, q.Op) {
+			continue
+		}
+		if h, t, _, err = txn.Decode(bytes.Clone(record.Payload)); err != nil { // the reader's own is not ours to keep
+			return nil, err
+		}
+		found.Transactions = append(found.Transactions, newLogged(&h, &t, false))
+		if len(found.Transactions) >= 2*q.Limit {
+			found.Transactions = slices.Clone(found.Transactions[q.Limit:])
+		}
+	}
+	found.Transactions = found.Transactions[max(0, len(found.Transactions)-q.Limit):]
+	return found, nil
+}
+
+// does reports whether a transaction is of that kind, or a multi that has one.
+func does(t *zk.Txn, op string) bool {
+	if t.Op.String() == op {
+		return true
+	}
+	return slices.ContainsFunc(t.Sub, func(sub zk.Txn) bool { return does(&sub, op) })
+}
+
+// followDashLog tells of each transaction that is committed from now on. The log may be of
+// another server of this process in the end: a killed one is followed no more.
+func followDashLog(ctx context.Context, log dashLog, each func(any)) error {
+	var of *server.Server
+	var tail *txnlog.Tail
+	ticker := time.NewTicker(tailTime)
+	defer ticker.Stop()
+	told := zk.NoZxid
+	for {
+		if s := log(); s != nil {
+			last, _ := s.Digest()
+			if s != of {
+				if told == zk.NoZxid {
+					told = last
+				}
+				config := s.Config()
+				of, tail = s, txnlog.NewTail(config.FS, s.LogDir(), told, config.ReadBytesMax())
+			}
+			err := tail.Read(last, func(zxid zk.Zxid, payload []byte) error {
+				h, t, digest, err := txn.Decode(bytes.Clone(payload))
+				if err != nil {
+					return err
+				}
+				told = zxid
+				one := newLogged(&h, &t, false)
+				if digest.Version != 0 {
+					one.Digest = strconv.FormatUint(digest.Value, 10)
+				}
+				each(one)
+				return ctx.Err()
+			})
+			if err != nil && ctx.Err() == nil {
+				return cli.Failed(err, "`conclave check` reads the whole directory")
+			}
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

@@ -1,0 +1,476 @@
+package command
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/dashboard"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// dashSource is what the dashboard shows: what `top`, `elections`, `history`, `sessions`,
+// `watches`, `ls`, `get` and `log` tell, in one session. It is safe for concurrent use.
+type dashSource struct {
+	servers string
+	options client.Options
+	log     dashLog // nil: no log is at hand
+
+	looking  sync.Mutex // guards the overseer, and
+	overseer *overseer
+	before   *look
+	page     *dashPage
+	elected  *dashElected
+	dumped   dumped
+	dumpedAt time.Time
+
+	connecting sync.Mutex // guards
+	session    *client.Client
+	unpaged    bool // the server does not list in pages
+}
+
+func newDashSource(o *overseer, servers string, options client.Options) *dashSource {
+	return &dashSource{servers: servers, options: options, overseer: o}
+}
+
+func (d *dashSource) close() {
+	d.looking.Lock()
+	d.overseer.close()
+	d.looking.Unlock()
+	d.connecting.Lock()
+	defer d.connecting.Unlock()
+	if d.session != nil {
+		_ = d.session.Close() // what is not closed expires
+	}
+}
+
+// dashPage is a look at the servers, and what they did since the one before, as JSON.
+type dashPage struct {
+	Time     string   `json:"time"`
+	Seconds  float64  `json:"seconds,omitempty"` // between the two looks
+	Sessions *int64   `json:"sessions,omitempty"`
+	Servers  []load   `json:"servers"`
+	Clients  []busy   `json:"clients"` // the busiest
+	More     int      `json:"moreClients,omitempty"`
+	Problems []string `json:"problems,omitempty"`
+	at       time.Time
+}
+
+// freshTime is for how long a look serves all who ask.
+const freshTime = 500 * time.Millisecond
+
+func (d *dashSource) Look(ctx context.Context) (any, error) {
+	d.looking.Lock()
+	defer d.looking.Unlock()
+	if d.page != nil && time.Since(d.page.at) < freshTime {
+		return d.page, nil
+	}
+	now := d.overseer.look(ctx)
+	if d.before != nil && now.at.Sub(d.before.at) > time.Minute {
+		d.before = nil // nobody has looked meanwhile
+	}
+	p := newPage(d.before, &now, &elected{})
+	d.before = &now
+	d.page = &dashPage{Time: p.Time, Seconds: p.Seconds, Sessions: p.Sessions, Servers: p.Servers, Clients: p.Clients, Problems: p.Problems, at: now.at}
+	if n := len(p.Clients) - dashClients; n > 0 {
+		d.page.Clients, d.page.More = p.Clients[:dashClients], n
+	}
+	return d.page, nil
+}
+
+// dashElected is what was seen of elections, as JSON.
+type dashElected struct {
+	Elections []seen    `json:"elections"`
+	More      int       `json:"moreElections,omitempty"`
+	Others    []foreign `json:"others"` // of other libraries
+	Problem   string    `json:"problem,omitempty"`
+	at        time.Time
+}
+
+func (d *dashSource) Elections(ctx context.Context) (any, error) {
+	d.looking.Lock()
+	defer d.looking.Unlock()
+	if d.elected != nil && time.Since(d.elected.at) < freshTime {
+		return d.elected, nil
+	}
+	addresses := d.overseer.named
+	if d.before != nil {
+		addresses = d.before.addresses()
+	}
+	e := d.overseer.elected(ctx, addresses)
+	found := &dashElected{Elections: append([]seen{}, e.all...), More: e.more, Others: []foreign{}, Problem: e.problem, at: time.Now()}
+	if told, err := d.dump(ctx); err == nil {
+		found.Others = foreignElections(told.ephemerals)
+	}
+	d.elected = found
+	return found, nil
+}
+
+// dumpTime is how long sessions and ephemerals that were told count: a leader copies all of
+// them to answer.
+const dumpTime = 5 * time.Second
+
+// dump asks for sessions and ephemerals. The caller has looking.
+func (d *dashSource) dump(ctx context.Context) (dumped, error) {
+	if !d.dumpedAt.IsZero() && time.Since(d.dumpedAt) < dumpTime {
+		return d.dumped, nil
+	}
+	i, err := d.inspector(ctx)
+	if err != nil {
+		return dumped{}, err
+	}
+	told, err := i.dump(ctx)
+	if err == nil {
+		d.dumped, d.dumpedAt = told, time.Now()
+	}
+	return told, err
+}
+
+// inspector asks the servers that have answered last. The caller has looking.
+func (d *dashSource) inspector(ctx context.Context) (*inspector, error) {
+	if d.before == nil {
+		now := d.overseer.look(ctx)
+		d.before = &now
+	}
+	i := d.overseer.inspector
+	i.servers, i.remarks = nil, new(strings.Builder)
+	for _, s := range d.before.servers {
+		if s.Error == "" {
+			i.servers = append(i.servers, s)
+		}
+	}
+	if len(i.servers) == 0 {
+		return nil, unanswered(d.before.servers)
+	}
+	slices.SortStableFunc(i.servers, func(a, b standing) int { return knowsAll(b) - knowsAll(a) })
+	return &i, nil
+}
+
+// dashSessions are the sessions of the ensemble, as JSON.
+type dashSessions struct {
+	Sessions []held   `json:"sessions"`
+	Problems []string `json:"problems,omitempty"`
+}
+
+func (d *dashSource) Sessions(ctx context.Context) (any, error) {
+	d.looking.Lock()
+	defer d.looking.Unlock()
+	told, err := d.dump(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i, err := d.inspector(ctx)
+	if err != nil {
+		return nil, err
+	}
+	connections, problems := d.overseer.askClients(ctx, i.servers, nil)
+	return dashSessions{told.held(connections), problems}, nil
+}
+
+// dashArmed are watches, as JSON.
+type dashArmed struct {
+	Watches []armed `json:"watches"`
+	More    int     `json:"moreWatches,omitempty"`
+}
+
+func (d *dashSource) Watches(ctx context.Context, path string) (any, error) {
+	d.looking.Lock()
+	i, err := d.inspector(ctx)
+	d.looking.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	all, err := i.watches(ctx, path, func(zk.SessionID) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	found := dashArmed{Watches: all}
+	if n := len(all) - dashWatches; n > 0 {
+		found.Watches, found.More = all[:dashWatches], n
+	}
+	return found, nil
+}
+
+// store is a backend to look at elections with, and what closes it.
+func (d *dashSource) store(ctx context.Context) (*opened, error) {
+	d.looking.Lock()
+	servers := d.overseer.named
+	if d.before != nil {
+		servers = d.before.addresses()
+	}
+	_, chroot, _ := strings.Cut(d.servers, "/")
+	d.looking.Unlock()
+	return d.overseer.open(ctx, strings.TrimSuffix(strings.Join(servers, ",")+"/"+chroot, "/"))
+}
+
+func (d *dashSource) History(ctx context.Context, name string) (any, error) {
+	if err := election.ValidateName(name); err != nil {
+		return nil, cli.Usage("an election has a name such as billing/nightly", "%w", err)
+	}
+	store, err := d.store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer store.close()
+	tenures, err := historyOf(ctx, store, name)
+	if err != nil {
+		return nil, err
+	}
+	return newPast(tenures), nil
+}
+
+func (d *dashSource) Ask(ctx context.Context, name, to string) (any, error) {
+	if err := election.ValidateName(name); err != nil {
+		return nil, cli.Usage("an election has a name such as billing/nightly", "%w", err)
+	}
+	store, err := d.store(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer store.close()
+	operator, err := store.operator()
+	if err != nil {
+		return nil, err
+	}
+	a := asking{noWait: true}
+	a.name = name
+	before, err := a.before(ctx, store, to)
+	if err != nil {
+		return nil, err
+	}
+	if before.Leader != to {
+		err = operator.Ask(ctx, name, election.Request{Transfer: to, Token: before.Token, By: askedBy()})
+	}
+	switch {
+	case errors.Is(err, election.ErrNoLeader):
+		return nil, nobodyLeads(name)
+	case err != nil:
+		return nil, store.unanswered(fmt.Errorf("ask %s, who leads %q: %w", before.Leader, name, err))
+	}
+	return asked{Election: name, Was: before.Leader, WasToken: uint64(before.Token)}, nil
+}
+
+// client is the session in which the tree is looked at. One that has ended is opened again.
+func (d *dashSource) client(ctx context.Context) (*client.Client, error) {
+	d.connecting.Lock()
+	defer d.connecting.Unlock()
+	if d.session != nil {
+		select {
+		case <-d.session.Done():
+			d.session = nil
+		default:
+			return d.session, nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, dashTimeout)
+	defer cancel()
+	session, err := client.Dial(ctx, d.servers, d.options)
+	if err != nil {
+		return nil, &cli.Error{Err: fmt.Errorf("%w: %w", errNoSession, err), Exit: cli.ExitNoServer, Hint: noSessionHint}
+	}
+	d.session = session
+	return session, nil
+}
+
+// dashChild is a child of a znode as JSON.
+type dashChild struct {
+	Name      string `json:"name"`
+	Children  int32  `json:"children"`
+	Bytes     int32  `json:"bytes"`
+	Modified  string `json:"modified,omitempty"`
+	Ephemeral bool   `json:"ephemeral,omitempty"`
+	Locked    bool   `json:"locked,omitempty"` // it may not be read
+}
+
+// dashChildren are some children of a znode as JSON.
+type dashChildren struct {
+	Path     string      `json:"path"`
+	Children []dashChild `json:"children"`
+	Sorted   bool        `json:"sorted"` // all children are, by name: else each page is
+	Total    int32       `json:"total"`
+	Next     string      `json:"next,omitempty"` // the cursor of the next page
+}
+
+func (d *dashSource) Children(ctx context.Context, path, cursor string, limit int) (any, error) {
+	c, err := d.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := d.names(ctx, c, path, cursor, limit)
+	if err != nil {
+		return nil, err
+	}
+	var all sync.WaitGroup
+	places := make(chan struct{}, viewsMax)
+	for i := range found.Children {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			child := &found.Children[i]
+			stat, _, err := c.Exists(ctx, join(path, child.Name))
+			if child.Locked = errors.Is(err, zk.ErrNoAuth); err == nil {
+				child.Children, child.Bytes, child.Ephemeral = stat.NumChildren, stat.DataLength, cli.Owner(stat) != ""
+				child.Modified = cli.Time(stat.Mtime)
+			}
+		})
+	}
+	all.Wait()
+	return found, context.Cause(ctx)
+}
+
+// names lists children: in pages, where the server knows them.
+func (d *dashSource) names(ctx context.Context, c *client.Client, path, cursor string, limit int) (*dashChildren, error) {
+	found := &dashChildren{Path: path}
+	d.connecting.Lock()
+	unpaged := d.unpaged
+	d.connecting.Unlock()
+	var names []string
+	if !unpaged {
+		at, err := base64.RawURLEncoding.DecodeString(cursor)
+		if err != nil {
+			return nil, cli.Usage("leave the cursor out, to begin again", "cursor: %w", err)
+		}
+		page, err := c.ChildrenPage(ctx, path, at, limit)
+		switch {
+		case errors.Is(err, zk.ErrUnimplemented):
+			d.connecting.Lock()
+			d.unpaged = true
+			d.connecting.Unlock()
+			return d.names(ctx, c, path, "", limit)
+		case errors.Is(err, zk.ErrBadArguments) && cursor != "":
+			return nil, cli.Usage("leave the cursor out, to begin again", "the list of %s has moved on: its server is another one, or what the cursor stands for was deleted", path)
+		case err != nil:
+			return nil, err
+		}
+		names, found.Total, found.Next = page.Names, page.Stat.NumChildren, base64.RawURLEncoding.EncodeToString(page.Next)
+		found.Sorted = cursor == "" && found.Next == ""
+	} else {
+		all, stat, err := c.Children(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		slices.Sort(all)
+		at, _ := slices.BinarySearch(all, cursor+"\x00") // the first behind it
+		if cursor == "" {
+			at = 0
+		}
+		names, found.Total, found.Sorted = all[at:min(len(all), at+limit)], stat.NumChildren, true
+		if at+limit < len(all) {
+			found.Next = names[len(names)-1]
+		}
+	}
+	slices.Sort(names)
+	found.Children = make([]dashChild, len(names))
+	for i, name := range names {
+		found.Children[i].Name = name
+	}
+	return found, nil
+}
+
+// dashZnode is all about a znode, as JSON.
+type dashZnode struct {
+	znode
+	ACL        []string `json:"acl"`
+	ACLProblem string   `json:"aclProblem,omitempty"`
+}
+
+func (d *dashSource) Znode(ctx context.Context, path string) (any, error) {
+	c, err := d.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	data, stat, err := c.Get(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	found := dashZnode{znode: znode{path, cli.NewData(data), cli.NewStat(stat)}, ACL: []string{}}
+	list, _, err := c.GetACL(ctx, path)
+	if err != nil {
+		found.ACLProblem, _, _ = cli.Describe(err)
+	}
+	for _, entry := range list {
+		found.ACL = append(found.ACL, cli.NewACL(entry).String())
+	}
+	return found, nil
+}
+
+// written is what a change has made, as JSON.
+type written struct {
+	Path string    `json:"path"`
+	Stat *cli.Stat `json:"stat,omitempty"` // not of what was deleted
+}
+
+func (d *dashSource) Write(ctx context.Context, w dashboard.Write) (any, error) {
+	data, version, mode, err := readWrite(&w)
+	if err != nil {
+		return nil, err
+	}
+	c, err := d.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var stat zk.Stat
+	made := written{Path: w.Path}
+	switch w.Do {
+	case "create":
+		made.Path, stat, err = c.Create(ctx, w.Path, data, client.CreateOptions{Mode: mode})
+	case "set":
+		stat, err = c.Set(ctx, w.Path, data, version)
+	default:
+		return made, c.Delete(ctx, w.Path, version)
+	}
+	text := cli.NewStat(stat)
+	made.Stat = &text
+	return made, err
+}
+
+// readWrite reads what a change says.
+func readWrite(w *dashboard.Write) (data []byte, version int32, mode zk.CreateMode, err error) {
+	version = -1
+	if w.Version != nil {
+		version = *w.Version
+	}
+	modes := map[string]zk.CreateMode{"": zk.Persistent, "sequential": zk.PersistentSequential, "container": zk.Container}
+	mode, known := modes[w.Mode]
+	switch {
+	case !slices.Contains([]string{"create", "set", "delete"}, w.Do):
+		return nil, 0, 0, cli.Usage("write create, set or delete", "do is %q", w.Do)
+	case !known || w.Mode != "" && w.Do != "create":
+		return nil, 0, 0, cli.Usage("write sequential or container, of create alone", "mode is %q", w.Mode)
+	case w.Version != nil && (w.Do == "create" || *w.Version < 0):
+		return nil, 0, 0, cli.Usage("leave it out for any version", "version is %d", *w.Version)
+	case w.Data != nil && w.Base64 != "" || w.Do == "delete" && (w.Data != nil || w.Base64 != ""):
+		return nil, 0, 0, cli.Usage("give data or dataBase64, and neither of them to delete", "there is more data than one change takes")
+	}
+	if w.Data != nil {
+		return []byte(*w.Data), version, mode, nil
+	}
+	if w.Base64 != "" {
+		if data, err = base64.StdEncoding.DecodeString(w.Base64); err != nil {
+			err = cli.Usage("encode it as RFC 4648 says", "dataBase64: %w", err)
+		}
+	}
+	return data, version, mode, err
+}
+
+func (d *dashSource) Log(ctx context.Context, q dashboard.LogQuery) (any, error) {
+	if d.log == nil {
+		return nil, noLog()
+	}
+	return readDashLog(ctx, d.log, q)
+}
+
+func (d *dashSource) Follow(ctx context.Context, each func(any)) error {
+	if d.log == nil {
+		return noLog()
+	}
+	return followDashLog(ctx, d.log, each)
+}

@@ -1,0 +1,387 @@
+// Package dashboard shows an ensemble in a browser: its servers, elections, tree, sessions and
+// log, live, and the same as JSON below /api/v1 for programs. What there is to show comes from a
+// Source; this package has the page, the routes, and what holds for all who ask:
+//
+//	dashboard-D1  No page of another site gets an answer, or changes anything (httpport.Foreign).
+//	dashboard-D2  Nothing is changed unless Options.Changes is set, and then only by a request
+//	              with a body of JSON, which no form of another page can send.
+//	dashboard-D3  However many look, the servers are asked once for all of them, and not at all
+//	              when nobody looks.
+//	dashboard-D4  A request takes bounded time and memory. A browser that does not read loses
+//	              events, and is told how many.
+package dashboard
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/httpport"
+	"golang.org/x/net/netutil"
+)
+
+//go:embed site
+var pages embed.FS
+
+// Source is where all that is shown comes from. Its methods may be called at the same time;
+// they answer with a value that package json can write, or with an error that cli.Describe
+// describes.
+type Source interface {
+	// Look looks at all servers and their clients, and says what they did since the look before.
+	Look(ctx context.Context) (any, error)
+	// Elections looks at all elections of the tree.
+	Elections(ctx context.Context) (any, error)
+	// History tells who led an election.
+	History(ctx context.Context, election string) (any, error)
+	// Children lists at most limit children of a znode, after those that a cursor stands for.
+	Children(ctx context.Context, path, cursor string, limit int) (any, error)
+	// Znode tells all about a znode.
+	Znode(ctx context.Context, path string) (any, error)
+	// Sessions lists the sessions of the ensemble.
+	Sessions(ctx context.Context) (any, error)
+	// Watches lists who watches a znode, or one below it.
+	Watches(ctx context.Context, path string) (any, error)
+	// Log finds transactions in the log that is kept.
+	Log(ctx context.Context, q LogQuery) (any, error)
+	// Follow calls for each transaction that is committed from now on, until ctx ends.
+	Follow(ctx context.Context, each func(any)) error
+
+	// Ask asks the leader of an election to resign, or to hand over to a candidate.
+	Ask(ctx context.Context, election, to string) (any, error)
+	// Write creates, changes or deletes a znode.
+	Write(ctx context.Context, w Write) (any, error)
+}
+
+// LogQuery says which transactions are wanted. What is zero does not matter.
+type LogQuery struct {
+	Path    string // that of a znode that they touch, or of one above it
+	Session string
+	Op      string
+	Limit   int // the newest so many
+}
+
+// Write is a change of one znode.
+type Write struct {
+	Do      string  `json:"do"` // create, set or delete
+	Path    string  `json:"path"`
+	Data    *string `json:"data"`       // as text,
+	Base64  string  `json:"dataBase64"` // or else so; neither is null
+	Version *int32  `json:"version"`    // of set and delete, any if it is left out
+	Mode    string  `json:"mode"`       // of create: "", "sequential" or "container"
+}
+
+// Options say what a dashboard may do, and what it can show.
+type Options struct {
+	Changes bool   // resign, transfer, create, set and delete
+	Log     bool   // Source.Log and Source.Follow have something to tell
+	Version string // of the program
+	Logger  *slog.Logger
+
+	// Lab is the laboratory, served below /lab/; nil for none.
+	Lab http.Handler
+}
+
+// Bounds of requests.
+const (
+	answerTime   = 20 * time.Second
+	askingMax    = 32 // requests at a time that wait for the source
+	conns        = 256
+	bodyBytesMax = 4 << 20
+	limitDefault = 200
+	limitMax     = 1000
+)
+
+// A Dashboard is the page and its API. Close ends what it does.
+type Dashboard struct {
+	source  Source
+	options Options
+	asking  chan struct{}
+	streams map[string]*stream
+	server  *http.Server
+	ended   chan struct{} // nil before Serve
+}
+
+// New returns one that is not served yet.
+func New(source Source, options Options) *Dashboard {
+	d := &Dashboard{source: source, options: options, asking: make(chan struct{}, askingMax)}
+	d.streams = map[string]*stream{
+		"look":      {produce: every(lookTime, source.Look)},
+		"elections": {produce: every(electionsTime, source.Elections)},
+	}
+	if options.Log {
+		d.streams["log"] = &stream{produce: func(ctx context.Context, publish func(any)) error { return source.Follow(ctx, publish) }}
+	}
+	d.server = &http.Server{
+		Handler: d.Handler(), ErrorLog: slog.NewLogLogger(options.Logger.Handler(), slog.LevelWarn),
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+	return d
+}
+
+// Listen opens the port of a dashboard: on the loopback alone, for all who reach it have the
+// rights of this process.
+func Listen(address string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, cli.Usage("write for example 127.0.0.1:8080", "address of the dashboard: %w", err)
+	}
+	ips := []net.IP{net.ParseIP(host)}
+	if host == "localhost" {
+		ips = []net.IP{net.IPv4(127, 0, 0, 1)}
+	}
+	if ips[0] == nil || !ips[0].IsLoopback() {
+		return nil, cli.Usage("write 127.0.0.1:8080, and reach it from elsewhere with `ssh -L`, `kubectl port-forward` or a proxy that asks who comes",
+			"the dashboard is served on the loopback alone, and %q is not of it: it has no login of its own", address)
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, cli.Failed(fmt.Errorf("dashboard: %w", err), "write another address or port, or port 0 for a free one")
+	}
+	return netutil.LimitListener(l, conns), nil
+}
+
+// Serve answers on a listener until Close.
+func (d *Dashboard) Serve(l net.Listener) {
+	d.ended = make(chan struct{})
+	go func() {
+		defer close(d.ended)
+		if err := d.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			d.options.Logger.Error("the dashboard is not served any more", "error", err)
+		}
+	}()
+}
+
+// Close ends all requests, and waits until nothing of the source is used any more.
+func (d *Dashboard) Close() {
+	_ = d.server.Close()
+	if d.ended != nil {
+		<-d.ended
+	}
+	for _, s := range d.streams {
+		s.close()
+	}
+}
+
+// policy lets the page load nothing from elsewhere, and run nothing but its own scripts.
+const policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Handler returns the page and the API. It is safe for concurrent use.
+func (d *Dashboard) Handler() http.Handler {
+	site, err := fs.Sub(pages, "site")
+	if err != nil {
+		panic(err) // it is part of the program
+	}
+	root := http.NewServeMux()
+	if d.options.Lab != nil {
+		root.Handle("/lab/", http.StripPrefix("/lab", d.options.Lab))
+	}
+	files := http.FileServerFS(site)
+	root.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", policy)
+		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		files.ServeHTTP(w, r)
+	})
+	root.Handle("/api/", own(d.api()))
+	return root
+}
+
+// own refuses what another site's page asks: dashboard-D1.
+func own(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if why := httpport.Foreign(r); why != "" {
+			refuse(w, http.StatusForbidden, why, "open the page by its address")
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+func (d *Dashboard) api() http.Handler {
+	api := http.NewServeMux()
+	get := func(path string, f func(ctx context.Context, r *http.Request) (any, error)) {
+		api.HandleFunc("GET /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) { d.answer(w, r, f) })
+	}
+	get("about", func(context.Context, *http.Request) (any, error) {
+		return About{d.options.Version, d.options.Changes, d.options.Log, d.options.Lab != nil}, nil
+	})
+	get("look", func(ctx context.Context, _ *http.Request) (any, error) { return d.source.Look(ctx) })
+	get("elections", func(ctx context.Context, _ *http.Request) (any, error) { return d.source.Elections(ctx) })
+	get("elections/history", func(ctx context.Context, r *http.Request) (any, error) {
+		return d.source.History(ctx, r.FormValue("election"))
+	})
+	get("children", func(ctx context.Context, r *http.Request) (any, error) {
+		limit, err := limited(r)
+		if err != nil {
+			return nil, err
+		}
+		return d.source.Children(ctx, pathOf(r), r.FormValue("cursor"), limit)
+	})
+	get("znode", func(ctx context.Context, r *http.Request) (any, error) { return d.source.Znode(ctx, pathOf(r)) })
+	get("sessions", func(ctx context.Context, _ *http.Request) (any, error) { return d.source.Sessions(ctx) })
+	get("watches", func(ctx context.Context, r *http.Request) (any, error) { return d.source.Watches(ctx, pathOf(r)) })
+	get("log", func(ctx context.Context, r *http.Request) (any, error) {
+		if !d.options.Log {
+			return nil, cli.NotFound(errors.New("there is no log to read here"), "the dashboard of `conclave serve` has one, or name its directory: conclave dashboard --data-dir DIR")
+		}
+		limit, err := limited(r)
+		return or(err, func() (any, error) {
+			return d.source.Log(ctx, LogQuery{r.FormValue("path"), r.FormValue("session"), r.FormValue("op"), limit})
+		})
+	})
+	api.HandleFunc("GET /api/v1/events", d.events)
+	api.HandleFunc("GET /api/v1/openapi.json", func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFileFS(w, r, pages, "site/openapi.json")
+	})
+	change := func(path string, f func(ctx context.Context, body []byte) (any, error)) {
+		api.HandleFunc("POST /api/v1/"+path, func(w http.ResponseWriter, r *http.Request) { d.change(w, r, f) })
+	}
+	change("elections/ask", func(ctx context.Context, body []byte) (any, error) {
+		var ask struct {
+			Election string `json:"election"`
+			To       string `json:"to"`
+		}
+		return or(read(body, &ask), func() (any, error) { return d.source.Ask(ctx, ask.Election, ask.To) })
+	})
+	change("znode", func(ctx context.Context, body []byte) (any, error) {
+		var w Write
+		return or(read(body, &w), func() (any, error) { return d.source.Write(ctx, w) })
+	})
+	api.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusNotFound, "there is no such request", "/api/v1/openapi.json describes all")
+	})
+	return api
+}
+
+// About says what a dashboard can do.
+type About struct {
+	Version string `json:"version"`
+	Changes bool   `json:"changes"`
+	Log     bool   `json:"log"`
+	Lab     bool   `json:"lab"`
+}
+
+func or(err error, f func() (any, error)) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return f()
+}
+
+// read reads the body of a change. A field that is not known is an error: it would be
+// without effect.
+func read(body []byte, into any) error {
+	if err := strictly(body, into); err != nil {
+		return cli.Usage("/api/v1/openapi.json has the form", "body: %w", err)
+	}
+	return nil
+}
+
+func pathOf(r *http.Request) string {
+	if path := r.FormValue("path"); path != "" {
+		return path
+	}
+	return "/"
+}
+
+func limited(r *http.Request) (int, error) {
+	text := r.FormValue("limit")
+	if text == "" {
+		return limitDefault, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > limitMax {
+		return 0, cli.Usage(fmt.Sprintf("write 1 to %d, or leave it out", limitMax), "limit %q", text)
+	}
+	return n, nil
+}
+
+// answer asks the source, for a bounded time, and writes what it says.
+func (d *Dashboard) answer(w http.ResponseWriter, r *http.Request, f func(ctx context.Context, r *http.Request) (any, error)) {
+	select {
+	case d.asking <- struct{}{}:
+	default:
+		refuse(w, http.StatusServiceUnavailable, "too many requests wait for the servers", "try again")
+		return
+	}
+	defer func() { <-d.asking }()
+	ctx, cancel := context.WithTimeout(r.Context(), answerTime)
+	defer cancel()
+	value, err := f(ctx, r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime))
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(text, '\n')) // the browser may have gone
+}
+
+// change is answer for what changes something: dashboard-D2.
+func (d *Dashboard) change(w http.ResponseWriter, r *http.Request, f func(ctx context.Context, body []byte) (any, error)) {
+	if !d.options.Changes {
+		refuse(w, http.StatusForbidden, "nothing can be changed here", "start the dashboard with --changes")
+		return
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		refuse(w, http.StatusUnsupportedMediaType, "the body of a change is JSON", "send it with Content-Type: application/json")
+		return
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(answerTime))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyBytesMax))
+	if err != nil {
+		refuse(w, http.StatusRequestEntityTooLarge, err.Error(), "a znode has at most 1 MiB")
+		return
+	}
+	d.answer(w, r, func(ctx context.Context, _ *http.Request) (any, error) { return f(ctx, body) })
+}
+
+// fail writes an error of the source.
+func fail(w http.ResponseWriter, err error) {
+	text, hint, exit := cli.Describe(err)
+	status := http.StatusBadGateway
+	switch {
+	case exit == cli.ExitUsage:
+		status = http.StatusBadRequest
+	case exit == cli.ExitNotFound:
+		status = http.StatusNotFound
+	case exit == cli.ExitNoServer:
+		status = http.StatusServiceUnavailable
+	case isRefused(err):
+		status = http.StatusForbidden
+	case isConflict(err):
+		status = http.StatusConflict
+	}
+	refuse(w, status, text, hint)
+}
+
+// Problem is the answer to a request that has failed.
+type Problem struct {
+	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"` // what to do about it
+}
+
+func refuse(w http.ResponseWriter, status int, text, hint string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(Problem{text, hint})
+}

@@ -1,0 +1,88 @@
+// Elements, and the API.
+
+// h makes an element: attributes, listeners as on..., and children, which are text unless they are elements.
+export function h(name, attributes, ...children) {
+  const svg = ["svg", "path", "rect", "line", "text", "title", "g"].includes(name) && attributes?.svg !== false;
+  const e = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false || key === "svg") continue;
+    if (key.startsWith("on")) e.addEventListener(key.slice(2), value);
+    else if (key === "value") e.value = value;
+    else e.setAttribute(key, value === true ? "" : value);
+  }
+  e.append(...real(children));
+  return e;
+}
+
+// real leaves out what is none: a part that is shown under a condition.
+const real = (children) => children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false && c !== "");
+
+// fill makes these the children of an element. A part that scrolls stays where it is, and has the focus if it had it.
+export function fill(e, ...children) {
+  const kept = [...e.querySelectorAll("[tabindex]")].map((part) => [part.getAttribute("aria-label"), part.scrollLeft, part.scrollTop, part === document.activeElement]);
+  e.replaceChildren(...real(children));
+  for (const [label, left, top, focused] of kept) {
+    const part = [...e.querySelectorAll("[tabindex]")].find((p) => p.getAttribute("aria-label") === label);
+    if (!part) continue;
+    part.scrollTo(left, top);
+    if (focused) part.focus({ preventScroll: true });
+  }
+}
+
+export class Failure extends Error {
+  constructor(problem, status) {
+    super(problem.hint ? `${problem.error} (${problem.hint})` : problem.error);
+    this.status = status;
+  }
+}
+
+async function answer(response) {
+  let value;
+  try {
+    value = await response.json();
+  } catch {
+    value = { error: `${response.status} ${response.statusText}` };
+  }
+  if (!response.ok) throw new Failure(value, response.status);
+  return value;
+}
+
+// get asks the API. Parameters that are empty are left out.
+export async function get(what, parameters) {
+  const query = new URLSearchParams(Object.entries(parameters ?? {}).filter(([, v]) => v !== "" && v !== undefined));
+  return answer(await fetch(`api/v1/${what}${query.size ? "?" + query : ""}`));
+}
+
+export async function post(what, body) {
+  return answer(await fetch(`api/v1/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }));
+}
+
+// table makes one in which wide columns wrap, and numbers are on the right.
+export function table(caption, columns, rows) {
+  const kind = (c) => (c.number ? "n" : c.wide ? "wide" : null);
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", {}, h("caption", {}, caption),
+      h("thead", {}, h("tr", {}, columns.map((c) => h("th", { scope: "col", class: kind(c) }, c.name)))),
+      h("tbody", {}, rows.map((row) => h("tr", { class: row.class }, row.cells.map((cell, i) => h("td", { class: kind(columns[i]) }, cell ?? "-")))))));
+}
+
+// time is a moment as people here write it; the whole of it is its title.
+export function time(text) {
+  if (!text) return "-";
+  const at = new Date(text);
+  const here = document.documentElement.lang;
+  const date = at.toDateString() === new Date().toDateString() ? "" : at.toLocaleDateString(here) + " ";
+  return h("time", { datetime: text, title: text }, date + at.toLocaleTimeString(here));
+}
+
+export function number(n, digits) {
+  return n === undefined || n === null ? null : n.toLocaleString(document.documentElement.lang, { maximumFractionDigits: digits ?? 0 });
+}
+
+// seconds is a length of time for people.
+export function seconds(s) {
+  if (s < 1) return `${Math.round(s * 1000)} ms`;
+  if (s < 120) return `${s.toFixed(1)} s`;
+  if (s < 7200) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
+  return `${(s / 3600).toFixed(1)} h`;
+}

@@ -1,0 +1,39 @@
+package httpport
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Foreign says why a request is not of an operator's own browser or tool, "" if it may be one:
+// no page of another site may ask, and on the loopback none by a name of its own for this address
+// (httpport-H4). Elsewhere a server does not know its names. The request has come to an http.Server of a net.Listener.
+func Foreign(r *http.Request) string {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "none" && site != "same-origin" {
+		return "a page of another site asks"
+	}
+	if !loopback(r) {
+		return "" // who reaches it over the network may give it any name
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || host == "localhost" {
+		return ""
+	}
+	return fmt.Sprintf("on the loopback this server is called localhost, or by its address, not %q", host)
+}
+
+// loopback reports whether the request came to an address of the loopback.
+func loopback(r *http.Request) bool {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if local == nil {
+		return false
+	}
+	at, err := netip.ParseAddrPort(local.String())
+	return err == nil && at.Addr().Unmap().IsLoopback()
+}
