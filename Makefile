@@ -74,6 +74,7 @@ installable: bin/apidiff ## a version made in a clone, installed and used from a
 	go test -tags release -count=1 -v -timeout 30m ./tools/release
 
 DIST = bin/dist
+SITE = bin/site
 
 .PHONY: dist
 dist: ## VERSION=v0.2.0, half an hour: the programs for every system, built twice and compared, with sums and bills of materials, in DIST=bin/dist
@@ -118,6 +119,11 @@ monitoring: ## three servers and a real Prometheus: alerts, dashboards, promtool
 .PHONY: browser
 browser: ## the pages of the laboratory and of the dashboard in Chromium: with the mouse, with keys alone, on every screen, in both languages; SHOTS=DIR keeps what it sees
 	go run ./test/interop/run -suites browser
+
+.PHONY: site
+site: ## the documentation as a site, in SITE=bin/site, with a search and the laboratory; needs no server
+	rm -rf $(SITE)
+	go run ./cmd/conclave docs --export $(SITE)
 
 .PHONY: interop-ensemble
 interop-ensemble: ## ensembles of Conclave and Apache ZooKeeper in every mixture, under load; rolling replacement; reconfig

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -149,7 +151,7 @@ func (t target) compile(version, source, to string, more ...string) ([]byte, err
 	if _, err := output(".", "git", "clone", "--quiet", "--shared", "--branch", version, ".", tree); err != nil {
 		return nil, err
 	}
-	if err := carryLaboratory(tree); err != nil {
+	if err := errors.Join(carryLaboratory(tree), carryDocs(tree, version)); err != nil {
 		return nil, err
 	}
 	env := append(more, "GOOS="+t.system, "GOARCH="+t.machine, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=", "GOAMD64=", "GOARM64=")
@@ -194,6 +196,45 @@ func carryLaboratory(tree string) error {
 	}
 	return errors.Join(os.Remove(wasm), os.WriteFile(wasm+".gz", packed.Bytes(), 0o644),
 		os.WriteFile(filepath.Join(built, "wasm_exec.js"), loader, 0o644))
+}
+
+// carryDocs puts the documentation where the program takes it along (package docsite). The archive has no
+// times: the same pages are the same bytes.
+func carryDocs(tree, version string) error {
+	scratch, err := os.MkdirTemp("", "docs-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	if _, err := outputWith([]string{"GOFLAGS=", "GOWORK=off"}, filepath.Join(tree, "tools", "site"), "go", "run", ".", "-o", scratch, "-version", version, "-runs"); err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	w := zip.NewWriter(&packed)
+	err = filepath.WalkDir(scratch, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(scratch, name)
+		if err != nil {
+			return err
+		}
+		file, err := w.Create(filepath.ToSlash(below))
+		if err != nil {
+			return err
+		}
+		_, err = file.Write(content)
+		return err
+	})
+	if err := errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	built := filepath.Join(tree, "cmd", "conclave", "internal", "docsite", "built")
+	return errors.Join(os.MkdirAll(built, 0o755), os.WriteFile(filepath.Join(built, "site.zip"), packed.Bytes(), 0o644))
 }
 
 func sumLine(content []byte, path string) string {

@@ -120,7 +120,8 @@ func runPrometheus(ctx context.Context, e *environment) ([]result, error) {
 // axeVersion is the checker of pages for those who do not see or do not use a mouse.
 const axeVersion = "axe-core@4.10.3"
 
-// runBrowser drives the laboratory's page in Chromium: the module test/browser, outside the workspace.
+// runBrowser makes the site of the documentation and drives it, the laboratory and the dashboard in Chromium: the modules
+// tools/site and test/browser, outside the workspace.
 func runBrowser(ctx context.Context, e *environment) ([]result, error) {
 	dir := filepath.Join(e.cache, "axe")
 	axe := filepath.Join(dir, "node_modules", "axe-core", "axe.min.js")
@@ -130,8 +131,16 @@ func runBrowser(ctx context.Context, e *environment) ([]result, error) {
 		}
 	}
 	e.variables = append(e.variables, "GOWORK=off", "AXE="+axe)
-	out, err := e.command(ctx, "test/browser", "go", "test", "-count=1", "-json", "-tags=interop", "./...")
-	return parseGoTest(out, err)
+	var all []result
+	for _, module := range []string{"tools/site", "test/browser"} {
+		out, err := e.command(ctx, module, "go", "test", "-count=1", "-json", "-tags=interop", "./...")
+		results, err := parseGoTest(out, err)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, results...)
+	}
+	return all, nil
 }
 
 // runTerminal types into tmux: test/terminal.

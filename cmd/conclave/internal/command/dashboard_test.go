@@ -111,12 +111,18 @@ func TestDashboardChangesTheTree(t *testing.T) {
 	ctx := awaittest.Within(t)
 	log := func() *server.Server { return e.Server(1) }
 	d := showing(t, e.Addrs(), log)
-	followed := make(chan logged, 100)
+	followed := make(chan logged, 10_000)
 	following, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- d.Follow(following, func(v any) { followed <- v.(logged) }) }()
 	text, zero := "x", int32(0)
 	write := func(w dashboard.Write) error { _, err := d.Write(ctx, w); return err }
+	awaittest.Until(t, "the log is followed", func() bool {
+		if err := write(dashboard.Write{Do: "create", Path: "/begin-", Mode: "sequential"}); err != nil {
+			t.Fatal(err)
+		}
+		return len(followed) > 0
+	})
 	for _, w := range []dashboard.Write{
 		{Do: "create", Path: "/app", Data: &text},
 		{Do: "create", Path: "/app/n-", Mode: "sequential"},

@@ -90,12 +90,17 @@ func (v *labFlags) serve(c *cobra.Command, p *cli.Printer, machines labsite.Mach
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", v.listen)
+	return servePage(c, p, v.listen, "the laboratory", handler)
+}
+
+// servePage tells where a page is, and serves it until it is interrupted.
+func servePage(c *cobra.Command, p *cli.Printer, listen, what string, handler http.Handler) error {
+	listener, err := net.Listen("tcp", listen)
 	if err != nil {
 		return cli.Failed(err, "write for example --listen 127.0.0.1:8090")
 	}
 	url := "http://" + listener.Addr().String() + "/"
-	if err := p.Line(map[string]string{"url": url}, "the laboratory is at "+url); err != nil {
+	if err := p.Line(map[string]string{"url": url}, what+" is at "+url); err != nil {
 		return err
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: time.Minute}

@@ -123,7 +123,7 @@ func newRoot() *cobra.Command {
 		}
 	}
 	add(groupServe, newDev(), newServe(), newStatus(), newTop(), newDashboard(), newConfig(), newReconfig(), newMigrate(), newSessions(), newEphemerals(), newWatches(),
-		newBench(), newSim(), newModel(), newLab())
+		newBench(), newSim(), newModel(), newLab(), newDocs())
 	add(groupElect, newRun(), newLock(), newElect(), newLeader(), newObserve(), newElections(), newHistory(),
 		newResign(), newTransfer(), newRestoreToken())
 	add(groupZnode, newLs(), newGet(), newSet(), newCreate(), newRm(), newStat(), newWatch(), newSync(),

@@ -59,6 +59,10 @@ func TestAlertsNameWhatIsServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	runbooks, err := os.ReadFile("../../../../docs/runbooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	all, apaches := servedNames()
 	for group, part := range map[string]string{"zookeeper": "name: zookeeper", "conclave": "name: conclave"} {
 		_, rules, found := strings.Cut(string(text), part)
@@ -70,6 +74,9 @@ func TestAlertsNameWhatIsServed(t *testing.T) {
 		n := 0
 		for _, rule := range strings.Split(rules, "- alert: ")[1:] {
 			name, rest, _ := strings.Cut(rule, "\n")
+			if !strings.Contains(string(runbooks), "\n### "+name+"\n") {
+				t.Errorf("%s has no runbook", name)
+			}
 			_, rest, _ = strings.Cut(rest, "expr:")
 			expr, _, _ := strings.Cut(rest, "labels: {severity")
 			expr, _, _ = strings.Cut(expr, "\n        for:")
