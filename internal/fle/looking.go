@@ -117,7 +117,7 @@ func (m *Machine) broadcast(nowMs int64) {
 // onReceived filters before the table: a server without a vote gets an answer and is not
 // counted (fle-F8).
 func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
-	if from == m.cfg.ID || n.State < 0 || n.State >= states || n.Round < 0 || n.Round > m.roundBound(n.State) {
+	if from == m.cfg.ID || n.State < 0 || n.State >= states || n.Round < roundMin(n.State) || n.Round > m.roundBound(n.State) {
 		return
 	}
 	m.learnConfig(from, n)
@@ -148,6 +148,15 @@ func (m *Machine) roundBound(sender State) int64 {
 		return min(roundMax, m.round+roundJumpMax)
 	}
 	return roundMax
+}
+
+// roundMin is the lowest round that is accepted. Apache's servers whose leader a reconfig has
+// chosen say -1, until the next election: it is in no round, and can be joined in any.
+func roundMin(sender State) int64 {
+	if sender == Looking {
+		return 0
+	}
+	return -1
 }
 
 // adopt asks for a newer configuration, and reports whether the message is used up
