@@ -86,3 +86,27 @@ func (s *scene) finishRolling() {
 		s.t.Errorf("%d leaderships: the elections stalled", terms)
 	}
 }
+
+// A reconfig takes the leader out, and appoints another of Apache's. Until the next election these are
+// in no round: a server that takes the place of a follower has to join them all the same.
+func TestReplacementAfterAReconfigHasAppointedTheLeader(t *testing.T) {
+	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "J9 J9 J9 J9"), Reconfig: true, Config: []string{servers.SuperDigest}})
+	must(t, s.e.Start(t.Context()))
+	s.work(workload.Options{Writers: 2, Readers: 1, Pause: 2 * time.Millisecond, StaleAllowed: true})
+	s.await(100)
+	s.leave(s.leader())
+	leader := s.leader()
+	for _, m := range s.running() {
+		if m == leader {
+			continue
+		}
+		must(t, m.Become(t.Context(), kind(t, "G")))
+		s.awaitServing(m)
+		s.await(100)
+		if s.leader() != leader {
+			t.Fatal("there was an election: the case is not that one")
+		}
+		break
+	}
+	s.check()
+}
