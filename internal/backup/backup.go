@@ -198,10 +198,13 @@ func (all pieces) newest() zk.Zxid {
 }
 
 // Prune removes the pieces that no state at or after a moment needs, and returns their
-// names. The newest snapshot and what comes after it always stay.
+// names. The newest snapshot from which a state can be restored and what comes after it always stay.
 func (b *Backup) Prune(ctx context.Context, before time.Time) ([]string, error) {
 	var keep *piece
 	for _, p := range b.pieces.snapshots() {
+		if !b.ways.leads(p, p.last) { // its log is missing: nothing can be restored from it
+			continue
+		}
 		if keep == nil || !p.time.After(before) {
 			keep = &p
 		}
