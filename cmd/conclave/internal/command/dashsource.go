@@ -22,7 +22,8 @@ import (
 type dashSource struct {
 	servers string
 	options client.Options
-	log     dashLog // nil: no log is at hand
+	log     dashLog    // nil: no log is at hand
+	search  sync.Mutex // of the log: one at a time, for it reads all of it
 
 	looking  sync.Mutex // guards the overseer, and
 	overseer *overseer
@@ -465,6 +466,10 @@ func (d *dashSource) Log(ctx context.Context, q dashboard.LogQuery) (any, error)
 	if d.log == nil {
 		return nil, noLog()
 	}
+	if !d.search.TryLock() {
+		return nil, &cli.Error{Err: errors.New("the log is being searched for somebody else"), Exit: cli.ExitNoServer, Hint: "try again in some seconds"}
+	}
+	defer d.search.Unlock()
 	return readDashLog(ctx, d.log, q)
 }
 

@@ -54,6 +54,11 @@ func posture(config *zoocfg.Config, cfg *server.Config) string {
 		say("audit", "nobody writes down who changes what (audit.enable=false)")
 	}
 	say("backups", "%s", config.Backup.String())
+	if h := config.HTTP; h.Address != "" && h.Changes {
+		say("dashboard", "%s: everybody on this machine reads, and changes what anyone may (conclave.httpChanges)", h.Address)
+	} else if h.Address != "" {
+		say("dashboard", "%s: everybody on this machine reads what anyone may, and changes nothing", h.Address)
+	}
 	if config.TraceEndpoint != "" {
 		say("traces", "%s is sent spans of %v of all writes, with their paths", redact.URL(config.TraceEndpoint), cfg.Trace.Ratio)
 	}

@@ -98,6 +98,7 @@ const (
 	askingMax    = 32 // requests at a time that wait for the source
 	conns        = 256
 	bodyBytesMax = 4 << 20
+	endTime      = 5 * time.Second
 	limitDefault = 200
 	limitMax     = 1000
 )
@@ -109,7 +110,8 @@ type Dashboard struct {
 	asking  chan struct{}
 	streams map[string]*stream
 	server  *http.Server
-	ended   chan struct{} // nil before Serve
+	end     context.CancelFunc // of all requests
+	ended   chan struct{}      // nil before Serve
 }
 
 // New returns one that is not served yet.
@@ -122,8 +124,10 @@ func New(source Source, options Options) *Dashboard {
 	if options.Log {
 		d.streams["log"] = &stream{produce: func(ctx context.Context, publish func(any)) error { return source.Follow(ctx, publish) }}
 	}
+	var ctx context.Context
+	ctx, d.end = context.WithCancel(context.Background())
 	d.server = &http.Server{
-		Handler: d.Handler(), ErrorLog: slog.NewLogLogger(options.Logger.Handler(), slog.LevelWarn),
+		Handler: d.Handler(), BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(options.Logger.Handler(), slog.LevelWarn),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 	}
 	return d
@@ -164,6 +168,10 @@ func (d *Dashboard) Serve(l net.Listener) {
 
 // Close ends all requests, and waits until nothing of the source is used any more.
 func (d *Dashboard) Close() {
+	d.end()
+	ending, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	_ = d.server.Shutdown(ending) // waits for the handlers
 	_ = d.server.Close()
 	if d.ended != nil {
 		<-d.ended

@@ -19,7 +19,11 @@ let events = null;
 // The part of the URL behind # is that of the page, and what it shows: #tree/app/config.
 function route() {
   const [name, ...rest] = location.hash.slice(1).split("/");
-  return { name: parts[name] ? name : "ensemble", rest: rest.map(decodeURIComponent).join("/") };
+  let path = rest.join("/");
+  try {
+    path = rest.map(decodeURIComponent).join("/");
+  } catch { /* it was typed, and is no URL: taken as it is */ }
+  return { name: Object.hasOwn(parts, name) ? name : "ensemble", rest: path };
 }
 
 function show() {
