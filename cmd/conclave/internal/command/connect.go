@@ -43,6 +43,11 @@ type connection struct {
 
 func (n *connection) add(c *cobra.Command) {
 	n.outputFlag.add(c)
+	n.addServers(c)
+}
+
+// addServers adds the flags that say which servers, and who this client is.
+func (n *connection) addServers(c *cobra.Command) {
 	n.tlsFlags.add(c)
 	n.saslFlag.add(c)
 	c.Flags().StringVarP(&n.servers, "server", "s", "", "host:port[,host:port...][/chroot], or a URL zk+tls://host:port (default $CONCLAVE_STORE, else "+cli.DefaultServers+")")
@@ -105,14 +110,24 @@ func (n *connection) options() (cli.Store, client.Options, error) {
 
 // dial opens a session. After a second without one it says what is wrong.
 func (n *connection) dial(ctx context.Context, servers string, options client.Options) (*client.Client, error) {
+	var conn *client.Client
+	err := n.await(ctx, servers, func(opening context.Context) (err error) {
+		conn, err = client.Dial(opening, servers, options)
+		return err
+	})
+	return conn, err
+}
+
+// await waits for a session, as open does, within the timeout.
+func (n *connection) await(ctx context.Context, servers string, open func(context.Context) error) error {
 	opening, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
 	addresses := cli.ServerList(servers)
 	connected := warnOfSilence(opening, servers, addresses)
 	defer connected()
-	conn, err := client.Dial(opening, servers, options)
+	err := open(opening)
 	if err == nil || !errors.Is(err, context.DeadlineExceeded) {
-		return conn, err
+		return err
 	}
 	hint := cli.NoServerHint
 	if refusal := refused(ctx, addresses); refusal != nil {
@@ -121,7 +136,7 @@ func (n *connection) dial(ctx context.Context, servers string, options client.Op
 		hint = noSessionHint
 		err = fmt.Errorf("no session within %v%s", n.timeout, lastAttempt(err))
 	}
-	return nil, &cli.Error{Err: fmt.Errorf("connect to %s: %w", servers, err), Exit: cli.ExitNoServer, Hint: hint}
+	return &cli.Error{Err: fmt.Errorf("connect to %s: %w", servers, err), Exit: cli.ExitNoServer, Hint: hint}
 }
 
 // noSessionHint is what to do when servers accept connections and nothing more.

@@ -35,7 +35,7 @@ server, 4 not found, 5 damage found. docs/commands.md has them all.`
 // execute runs one command line and returns the exit code.
 func execute(args []string) int {
 	root := newRoot()
-	root.SetArgs(args)
+	root.SetArgs(asZKCli(args))
 	c, err := root.ExecuteContextC(context.Background())
 	report := cli.Report
 	if wantsJSON(c) {
@@ -126,7 +126,7 @@ func newRoot() *cobra.Command {
 		newBench(), newSim(), newModel(), newLab(), newDocs())
 	add(groupElect, newRun(), newLock(), newElect(), newLeader(), newObserve(), newElections(), newHistory(),
 		newResign(), newTransfer(), newRestoreToken())
-	add(groupZnode, newLs(), newGet(), newSet(), newCreate(), newRm(), newStat(), newWatch(), newSync(),
+	add(groupZnode, newLs(), newGet(), newSet(), newCreate(), newRm(), newStat(), newWatch(), newSync(), newSh(),
 		newACL(), newWhoami(), newQuota(), newWhoLocks())
 	add(groupFiles, newCheck(), newLog(), newBackup(), newRestore(), newDiff())
 	root.AddCommand(newVersion(), newMan())

@@ -1,0 +1,60 @@
+package shell
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// historyShown is how many lines history prints before itself, as zkCli.sh does.
+const historyShown = 10
+
+func runHistory(_ context.Context, s *Shell, _ *input) error {
+	last := len(s.history) - 1 // this line
+	for i := max(0, last-historyShown); i <= last; i++ {
+		shown := s.history[i]
+		if secret(shown) {
+			shown = Split(shown)[0] + " ..."
+		}
+		s.println(strconv.Itoa(i) + " - " + name(shown))
+	}
+	return nil
+}
+
+func runRedo(ctx context.Context, s *Shell, in *input) error {
+	n, err := strconv.Atoi(in.arg(0))
+	if err != nil {
+		return fmt.Errorf("redo takes the number of a line, not %q: history prints them", name(in.arg(0)))
+	}
+	last := len(s.history) - 1
+	if n < 0 || n >= last {
+		return failure("Command index out of range")
+	}
+	again := s.history[n]
+	if fields := Split(again); len(fields) > 0 && fields[0] == "redo" {
+		return fmt.Errorf("line %d is a redo itself", n)
+	}
+	s.history[last] = again
+	return s.do(ctx, Split(again))
+}
+
+// secret reports whether a line has, or may have, a credential in it.
+func secret(line string) bool {
+	fields := Split(line)
+	for i, one := range fields {
+		switch {
+		case i == 0 && strings.EqualFold(one, "addauth"):
+			return true
+		case strings.Contains(strings.ToLower(one), "digest:"), strings.Contains(one, "@") && strings.Contains(one, "://"):
+			return true
+		}
+	}
+	return false
+}
+
+// Kept reports whether a line may be kept for the next time: it has no credential in it, and
+// does not begin with a blank, which says that it should not be.
+func Kept(line string) bool {
+	return line != "" && !strings.ContainsAny(line[:1], blanks) && !secret(line) && !strings.ContainsRune(line, '\n')
+}

@@ -1,0 +1,52 @@
+package shell
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Safe is a text for a terminal: what would move its cursor, change its colors or the
+// direction of what is written is replaced, and so is what is no UTF-8. Ends of lines and
+// tabs stay.
+func Safe(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			return utf8.RuneError
+		}
+		return r
+	}, strings.ToValidUTF8(text, string(utf8.RuneError)))
+}
+
+// name is a name or a path on one line.
+func name(text string) string {
+	return strings.NewReplacer("\n", string(utf8.RuneError), "\t", string(utf8.RuneError)).Replace(Safe(text))
+}
+
+// dump is data in hexadecimal, sixteen bytes a line, in the form of zkCli.sh.
+func dump(data []byte) string {
+	const edge = "+--------+-------------------------------------------------+----------------+\n"
+	var b strings.Builder
+	b.WriteString("         +-------------------------------------------------+\n")
+	b.WriteString("         |  0  1  2  3  4  5  6  7  8  9  a  b  c  d  e  f |\n" + edge)
+	for at := 0; at < len(data); at += 16 {
+		fmt.Fprintf(&b, "|%08x|", at)
+		row := data[at:min(at+16, len(data))]
+		shown := []byte(strings.Repeat(" ", 16))
+		for i := range 16 {
+			if i >= len(row) {
+				b.WriteString("   ")
+				continue
+			}
+			fmt.Fprintf(&b, " %02x", row[i])
+			shown[i] = '.'
+			if row[i] > ' ' && row[i] < 0x7f || row[i] == ' ' {
+				shown[i] = row[i]
+			}
+		}
+		b.WriteString(" |" + string(shown) + "|\n")
+	}
+	b.WriteString(edge)
+	return b.String()
+}

@@ -1,0 +1,234 @@
+package shell
+
+import (
+	"context"
+	"errors"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// errNotConnected is the error of commands after close, in zkCli.sh's text.
+const errNotConnected = failure("Not connected")
+
+// Connect ends the session, if there is one, and begins one with servers, "" for those of
+// Options. It does not wait for a server: see Await.
+func (s *Shell) Connect(servers string) error {
+	conn, err := s.options.Open(servers)
+	if err != nil {
+		return err
+	}
+	s.disconnect()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if servers == "" {
+		servers = s.options.Servers
+	}
+	s.servers, s.dir, s.credentials = servers, zk.RootPath, nil
+	s.follow(conn)
+	return nil
+}
+
+// Await waits until the session is attached to a server.
+func (s *Shell) Await(ctx context.Context) error {
+	conn, err := s.session()
+	if err != nil {
+		return err
+	}
+	return conn.WaitConnected(ctx)
+}
+
+// session is the session, whatever its state.
+func (s *Shell) session() (*client.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == nil {
+		return nil, errNotConnected
+	}
+	return s.conn, nil
+}
+
+// within is the session, and a context for one exchange with it.
+func (s *Shell) within(ctx context.Context) (*client.Client, context.Context, context.CancelFunc, error) {
+	conn, err := s.session()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	return conn, ctx, cancel, nil
+}
+
+// disconnect ends the session.
+func (s *Shell) disconnect() {
+	s.mu.Lock()
+	conn := s.conn
+	s.conn = nil
+	s.mu.Unlock()
+	if conn != nil {
+		_ = conn.Close() // one that no server can be told of expires by itself
+	}
+}
+
+// Close ends the session, and with it its ephemerals, and all that follows it.
+func (s *Shell) Close() {
+	s.disconnect()
+	s.end()
+	s.group.Wait()
+	s.flush()
+}
+
+// follow makes a session that of the shell, and says what becomes of it. mu is held.
+func (s *Shell) follow(conn *client.Client) {
+	s.conn = conn
+	states := conn.Subscribe()
+	s.group.Go(func() {
+		lost := false
+		for e := range states.Events() {
+			switch e.State {
+			case client.Suspended:
+				lost = true
+				s.news(red, "the connection is lost, and a server is looked for"+why(e.Err))
+			case client.Connected, client.ReadOnly:
+				if lost {
+					s.news(faint, "connected again, to "+e.Server+": the session "+e.Session.String()+" lives on")
+				}
+				lost = false
+			case client.Lost:
+				s.news(red, "the session "+e.Session.String()+" has expired: its ephemerals and watches are gone")
+				s.renew(conn)
+			case client.AuthFailed:
+				s.news(red, "a server has refused a credential, and ended the session: connect opens another")
+			}
+		}
+	})
+}
+
+func why(err error) string {
+	if err == nil || errors.Is(err, zk.ErrConnectionLoss) {
+		return ""
+	}
+	return ": " + name(err.Error())
+}
+
+// renew begins a session in the place of one that has expired, with its credentials.
+func (s *Shell) renew(old *client.Client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != old || s.life.Err() != nil {
+		return
+	}
+	servers := s.servers
+	if servers == s.options.Servers {
+		servers = ""
+	}
+	conn, err := s.options.Open(servers)
+	if err != nil {
+		s.conn = nil
+		s.group.Go(func() { s.news(red, "no new session: "+name(err.Error())) })
+		return
+	}
+	credentials := s.credentials
+	s.follow(conn)
+	s.group.Go(func() {
+		for _, c := range credentials {
+			_ = conn.AddAuth(s.life, c.Scheme, c.Data) // an error is that of the session
+		}
+		if conn.WaitConnected(s.life) == nil {
+			s.news(faint, "a new session has begun: "+conn.SessionID().String())
+		}
+		_ = old.Close() // it has ended: this waits for what it ran
+	})
+}
+
+// news prints, at any time, what was not asked for.
+func (s *Shell) news(color, text string) { s.say(s.paint(color, "conclave: "+text)) }
+
+// Prompt is what stands before a line.
+func (s *Shell) Prompt() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := name(s.servers) + " "
+	switch state := s.state(); state {
+	case client.Connected:
+	default:
+		text += "(" + state.String() + ") "
+	}
+	if s.block != nil {
+		return text + "multi> "
+	}
+	return text + name(s.dir) + "> "
+}
+
+// state is that of the session. mu is held.
+func (s *Shell) state() client.State {
+	if s.conn == nil {
+		return client.Closed
+	}
+	return s.conn.State()
+}
+
+func runConnect(ctx context.Context, s *Shell, in *input) error {
+	if err := s.Connect(in.arg(0)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	return s.Await(ctx)
+}
+
+func runClose(_ context.Context, s *Shell, _ *input) error {
+	s.disconnect()
+	return nil
+}
+
+func runQuit(_ context.Context, s *Shell, _ *input) error {
+	s.left = true
+	return nil
+}
+
+func runAddAuth(ctx context.Context, s *Shell, in *input) error {
+	conn, ctx, cancel, err := s.within(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	credential := client.Credential{Scheme: in.arg(0), Data: []byte(in.arg(1))}
+	if err := conn.AddAuth(ctx, credential.Scheme, credential.Data); err != nil {
+		return explain(err, "")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.credentials = append(s.credentials, credential)
+	return nil
+}
+
+func runWhoAmI(ctx context.Context, s *Shell, _ *input) error {
+	conn, ctx, cancel, err := s.within(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	all, err := conn.WhoAmI(ctx)
+	if err != nil {
+		return explain(err, "")
+	}
+	s.println("Auth scheme: User")
+	for _, one := range all {
+		s.println(name(one.Scheme) + ": " + name(one.ID))
+	}
+	return nil
+}
+
+func runSync(ctx context.Context, s *Shell, in *input) error {
+	conn, ctx, cancel, err := s.within(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	path := s.path(in.arg(0))
+	if err := conn.Sync(ctx, path); err != nil {
+		return explain(err, path)
+	}
+	s.println("Sync is OK")
+	return nil
+}
