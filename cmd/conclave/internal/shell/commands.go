@@ -140,7 +140,7 @@ func Names() []string {
 func (c *command) usage() string {
 	text := strings.TrimSuffix(c.name+" "+c.syntax, " ")
 	for _, o := range c.options {
-		text += fmt.Sprintf("\n  %-14s %s", strings.TrimSuffix("-"+o.name+" "+o.value, " "), o.about)
+		text += fmt.Sprintf("\n  %-18s %s", strings.TrimSuffix("-"+o.name+" "+o.value, " "), o.about)
 	}
 	return text
 }

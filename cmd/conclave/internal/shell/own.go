@@ -36,7 +36,7 @@ func runMulti(_ context.Context, s *Shell, _ *input) error {
 		return err
 	}
 	s.block = &block{}
-	s.remark("create, set, delete and check lines are kept until commit, which does all of them or none; abort forgets them")
+	s.remark("create, set, delete and check, then commit does all of them or none; abort forgets them")
 	return nil
 }
 
@@ -56,7 +56,7 @@ func runAbort(_ context.Context, s *Shell, _ *input) error {
 	if s.block == nil {
 		return fmt.Errorf("there is no block: multi begins one")
 	}
-	s.remark("%d operations are forgotten", len(s.block.operations))
+	s.remark("the block is forgotten")
 	s.block = nil
 	return nil
 }

@@ -166,7 +166,11 @@ func (s *Shell) reason(err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("no session within %v", s.options.Timeout) + Safe(strings.TrimPrefix(err.Error(), context.DeadlineExceeded.Error()))
 	}
-	return Safe(err.Error())
+	text := err.Error()
+	if _, why, found := strings.Cut(text, zk.ErrBadArguments.Error()+": "); found {
+		text = why
+	}
+	return Safe(text)
 }
 
 // say prints a line that is no answer.

@@ -16,16 +16,12 @@ import (
 )
 
 // path is an argument as a path of the server: one without a slash in front begins at the
-// directory. A slash at its end stays, for the names of sequential znodes.
+// directory.
 func (s *Shell) path(text string) string {
 	if text == "" || text[0] == '/' {
 		return text
 	}
-	at := path.Join(s.dir, text)
-	if strings.HasSuffix(text, "/") && at != zk.RootPath && strings.Trim(text, "./") != "" {
-		at += "/"
-	}
-	return at
+	return path.Join(s.dir, text)
 }
 
 // deprecated is what zkCli.sh says of a command without an option in its place.
@@ -48,6 +44,9 @@ func runCreate(ctx context.Context, s *Shell, in *input) error {
 		return err
 	}
 	at, data := s.path(in.arg(0)), []byte(nil)
+	if text := in.arg(0); o.Mode.IsSequential() && strings.HasSuffix(text, "/") && !strings.HasSuffix(at, "/") {
+		at += "/" // whose name is the number alone
+	}
 	if len(in.args) > 1 {
 		data = []byte(in.arg(1))
 	}
