@@ -103,7 +103,7 @@ func (v *shelling) run(c *cobra.Command, args []string) error {
 	}
 	switch {
 	case len(args) > 0:
-		return ended(ctx, s.Do(ctx, args))
+		return ended(s.Do(ctx, args))
 	case v.lines != "":
 		return v.script(ctx, s, strings.NewReader(v.lines), true)
 	}
@@ -128,8 +128,11 @@ func (v *shelling) script(ctx context.Context, s *shell.Shell, from io.Reader, l
 	code := 0
 	for lines.Scan() {
 		code = s.Run(ctx, lines.Text())
-		if s.Left() || ctx.Err() != nil || v.strict && code != 0 {
-			return ended(ctx, code)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if s.Left() || v.strict && code != 0 {
+			return ended(code)
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -138,14 +141,11 @@ func (v *shelling) script(ctx context.Context, s *shell.Shell, from io.Reader, l
 	if !last {
 		code = 0
 	}
-	return ended(ctx, code)
+	return ended(code)
 }
 
-// ended is the end of the process with a code, which is another if it was interrupted.
-func ended(ctx context.Context, code int) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+// ended is the end of the process with a code.
+func ended(code int) error {
 	if code == 0 {
 		return nil
 	}
