@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"unicode/utf8"
 
@@ -42,7 +43,12 @@ func (v *shelling) converse(c *cobra.Command, o shell.Options) error {
 		_ = terminal.SaveToHistory(line) // it is in memory
 	}
 	o.Out, o.Err = terminal.Stdout(), terminal.Stderr()
-	s := shell.New(o)
+	var s *shell.Shell
+	o.Changed = func() {
+		terminal.SetPrompt(prompt(s, o.Color))
+		terminal.Refresh()
+	}
+	s = shell.New(o)
 	defer s.Close()
 	completing.shell = s
 	if err := v.greet(ctx, s, o); err != nil {
@@ -61,7 +67,7 @@ func (v *shelling) converse(c *cobra.Command, o shell.Options) error {
 			_ = terminal.SaveToHistory(line)
 			kept.add(line)
 		}
-		interruptible(ctx, func(ctx context.Context) { s.Run(ctx, line) })
+		interruptible(ctx, o.Err, func(ctx context.Context) { s.Run(ctx, line) })
 	}
 	return nil
 }
@@ -72,7 +78,7 @@ func (v *shelling) greet(ctx context.Context, s *shell.Shell, o shell.Options) e
 		return err
 	}
 	var failed error
-	interruptible(ctx, func(ctx context.Context) { failed = v.await(ctx, o.Servers, s.Await) })
+	interruptible(ctx, o.Err, func(ctx context.Context) { failed = v.await(ctx, o.Servers, s.Await) })
 	if failed != nil {
 		cli.Report(o.Err, failed)
 		return nil
@@ -82,10 +88,23 @@ func (v *shelling) greet(ctx context.Context, s *shell.Shell, o shell.Options) e
 }
 
 // interruptible runs f with a context that Ctrl-C ends.
-func interruptible(ctx context.Context, f func(context.Context)) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-	defer stop()
+func interruptible(ctx context.Context, w io.Writer, f func(context.Context)) {
+	ctx, cancel := context.WithCancel(ctx)
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-interrupts:
+			fmt.Fprintln(w) // after the ^C of the terminal
+			cancel()
+		case <-ctx.Done():
+		}
+	})
 	f(ctx)
+	cancel()
+	signal.Stop(interrupts)
+	watching.Wait()
 }
 
 // prompt is what stands before a line. A terminal is told that its colors have no width.

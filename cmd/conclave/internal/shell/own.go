@@ -31,11 +31,18 @@ func (b *block) refuse(command string) error {
 	return fmt.Errorf("%s has no place in a block: create, set, delete, check, then commit or abort", command)
 }
 
+// setBlock opens a block, or closes the one that is open. Prompt is called beside it.
+func (s *Shell) setBlock(b *block) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.block = b
+}
+
 func runMulti(_ context.Context, s *Shell, _ *input) error {
 	if _, err := s.session(); err != nil {
 		return err
 	}
-	s.block = &block{}
+	s.setBlock(&block{})
 	s.remark("create, set, delete and check, then commit does all of them or none; abort forgets them")
 	return nil
 }
@@ -57,7 +64,7 @@ func runAbort(_ context.Context, s *Shell, _ *input) error {
 		return fmt.Errorf("there is no block: multi begins one")
 	}
 	s.remark("the block is forgotten")
-	s.block = nil
+	s.setBlock(nil)
 	return nil
 }
 
@@ -68,7 +75,7 @@ func runCommit(ctx context.Context, s *Shell, _ *input) error {
 	if b == nil {
 		return fmt.Errorf("there is no block: multi begins one")
 	}
-	s.block = nil
+	s.setBlock(nil)
 	if b.wrong != nil && !s.options.Person {
 		return fmt.Errorf("nothing was done, because a line of the block was refused: %w", b.wrong)
 	}

@@ -84,6 +84,9 @@ func (s *Shell) follow(conn *client.Client) {
 	s.group.Go(func() {
 		lost := false
 		for e := range states.Events() {
+			if s.options.Changed != nil {
+				s.options.Changed()
+			}
 			switch e.State {
 			case client.Suspended:
 				lost = true

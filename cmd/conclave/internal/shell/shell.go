@@ -26,11 +26,13 @@ type Options struct {
 	Timeout time.Duration // how long a command waits for each answer
 	Version string        // what the command version prints
 
+	Changed func() // called when Prompt would return another text; nil for nobody
+
 	Person bool // types the lines: Safe is for the data, too, and remarks are made
 	Color  bool // errors and events may have colors
 }
 
-// Shell runs lines. Its methods are called by one goroutine.
+// Shell runs lines. Its methods are called by one goroutine, but for Prompt.
 type Shell struct {
 	options  Options
 	commands []command
@@ -39,7 +41,7 @@ type Shell struct {
 	group    sync.WaitGroup // what follows sessions and watches
 
 	history []string // each line that was run
-	block   *block   // of multi, while one is open
+	block   *block   // of multi, while one is open; written with mu
 	code    int      // of the last command
 	left    bool     // quit was called
 
