@@ -18,6 +18,9 @@ import (
 //go:embed pom.xml
 var pom []byte
 
+//go:embed zkcli.xml
+var pomOfZKCli []byte
+
 //go:embed logback.xml
 var logback []byte
 
@@ -30,12 +33,15 @@ const (
 // defaultHeapMiB is enough for every suite here and small enough to run two.
 const defaultHeapMiB = 256
 
-type apache struct{ version string }
+type apache struct {
+	version string
+	cli     bool // with what zkCli.sh needs beside
+}
 
 // Apache is the ZooKeeper server of that release, such as Apache39. It needs
 // java and mvn. The jars lie in Maven's own repository; their list is kept in
 // the user's cache directory, so Maven runs once.
-func Apache(version string) Kind { return apache{version} }
+func Apache(version string) Kind { return apache{version: version} }
 
 func (a apache) Name() string { return "apache-" + a.version }
 
@@ -50,7 +56,11 @@ func (a apache) Install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for name, data := range map[string][]byte{"pom.xml": pom, "logback.xml": logback} {
+	jars := pom
+	if a.cli {
+		jars = pomOfZKCli
+	}
+	for name, data := range map[string][]byte{"pom.xml": jars, "logback.xml": logback} {
 		if err := replace(filepath.Join(home, name), data); err != nil {
 			return fmt.Errorf("servers: install %s: %w", a.Name(), err)
 		}
@@ -71,7 +81,7 @@ func (a apache) Install(ctx context.Context) error {
 // ClassPath is what a Java program needs to use that release's client: the
 // server's jars have it. Maven brings them if they are not there.
 func ClassPath(ctx context.Context, version string) (string, error) {
-	a := apache{version}
+	a := apache{version: version}
 	if err := a.Install(ctx); err != nil {
 		return "", err
 	}
@@ -97,6 +107,9 @@ func (a apache) home() (string, error) {
 		return "", err
 	}
 	home := filepath.Join(cache, a.Name())
+	if a.cli {
+		home += "-cli"
+	}
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		return "", fmt.Errorf("servers: install %s: %w", a.Name(), err)
 	}
@@ -167,7 +180,18 @@ func CacheDir() (string, error) {
 // JavaClient returns the command line of a Java program that has a release's client on
 // its class path; args begin with its source file or its class.
 func JavaClient(ctx context.Context, version string, flags, args []string) ([]string, error) {
-	a := apache{version}
+	return apache{version: version}.java(ctx, flags, args)
+}
+
+// ZKCli returns the command line of a release's zkCli.sh, which logs nothing. Its terminal is
+// one that cannot move a cursor.
+func ZKCli(ctx context.Context, version string, args ...string) ([]string, error) {
+	flags := []string{"-Xmx128m", "-XX:TieredStopAtLevel=1", "-Dconclave.log.level=OFF", "-Dorg.jline.terminal.dumb=true"}
+	return apache{version, true}.java(ctx, flags, append([]string{"org.apache.zookeeper.ZooKeeperMain"}, args...))
+}
+
+// java is the command line of a Java program.
+func (a apache) java(ctx context.Context, flags, args []string) ([]string, error) {
 	if err := a.Install(ctx); err != nil {
 		return nil, err
 	}

@@ -43,6 +43,7 @@ var suites = []suite{
 	{name: "prometheus", needs: []need{needPrometheus}, ownServers: true, run: runPrometheus},
 	{name: "browser", needs: []need{needChromium, needNPM}, ownServers: true, run: runBrowser},
 	{name: "terminal", needs: []need{needTmux}, ownServers: true, run: runTerminal},
+	{name: "zkcli", needs: []need{needJava, needMaven}, ownServers: true, run: runZKCli},
 	{name: "directories", needs: []need{needJava, needMaven, needKDC}, ownServers: true, run: runDirectories},
 }
 
@@ -146,6 +147,12 @@ func runBrowser(ctx context.Context, e *environment) ([]result, error) {
 // runTerminal types into tmux: test/terminal.
 func runTerminal(ctx context.Context, e *environment) ([]result, error) {
 	out, err := e.command(ctx, ".", "go", "test", "-count=1", "-json", "-tags=interop", "./test/terminal")
+	return parseGoTest(out, err)
+}
+
+// runZKCli runs scripts by Apache's zkCli.sh and by conclave sh: test/zkcli.
+func runZKCli(ctx context.Context, e *environment) ([]result, error) {
+	out, err := e.command(ctx, ".", "go", "test", "-count=1", "-json", "-tags=interop", "./test/zkcli")
 	return parseGoTest(out, err)
 }
 

@@ -49,9 +49,9 @@ milliseconds), -r, -waitforconnection, -client-configuration. What stands after
 COMMAND is for the command.
 
 Exit codes are those of zkCli.sh: 0; 1 if the command has failed, and 127 if there
-is no such one; of a script that of quit, which is that of the line before, or 0.
-With --strict a script ends with the first line that fails, and with its code. 3 says
-that no session was given.`,
+is no such one; of a script that of its last line, and where that is quit, of the line
+before. With --strict a script ends with the first line that fails, and with its code.
+3 says that no session was given.`,
 		RunE: v.run,
 	}
 	v.addServers(c)
@@ -105,9 +105,9 @@ func (v *shelling) run(c *cobra.Command, args []string) error {
 	case len(args) > 0:
 		return ended(s.Do(ctx, args))
 	case v.lines != "":
-		return v.script(ctx, s, strings.NewReader(v.lines), true)
+		return v.script(ctx, s, strings.NewReader(v.lines))
 	}
-	return v.script(ctx, s, c.InOrStdin(), false)
+	return v.script(ctx, s, c.InOrStdin())
 }
 
 // connect opens the session of a shell, and waits for it.
@@ -121,8 +121,8 @@ func (v *shelling) connect(ctx context.Context, s *shell.Shell, servers string) 
 // scriptLineMax is the longest line of a script: more than a znode may have.
 const scriptLineMax = 64 << 20
 
-// script runs lines. last says that the exit code is that of the last one.
-func (v *shelling) script(ctx context.Context, s *shell.Shell, from io.Reader, last bool) error {
+// script runs lines. The exit code is that of the last one.
+func (v *shelling) script(ctx context.Context, s *shell.Shell, from io.Reader) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, scriptLineMax)
 	code := 0
@@ -137,9 +137,6 @@ func (v *shelling) script(ctx context.Context, s *shell.Shell, from io.Reader, l
 	}
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("read the script: %w", err)
-	}
-	if !last {
-		code = 0
 	}
 	return ended(code)
 }

@@ -61,7 +61,7 @@ func table() []command {
 			most: any, paths: 1, run: runList},
 		{name: "printwatches", syntax: "on|off", about: "print changes that are watched, or not", most: any, offline: true, run: runPrintWatches},
 		{name: "quit", about: "end the session, and leave", most: any, offline: true, run: runQuit},
-		{name: "reconfig", syntax: "[-s] [-v version] [-file path | -members server.ID=host:port:port;port,...] | [-add server.ID=host:port:port;port,...] [-remove ID,...]",
+		{name: "reconfig", syntax: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] | [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
 			about: "change the servers of the ensemble", options: []option{optStat, {"v", "version", "only if this configuration is in force, in hexadecimal"},
 				{"file", "path", "the whole new ensemble, in a file"}, {"members", "servers", "the whole new ensemble"},
 				{"add", "servers", "who joins"}, {"remove", "ids", "who leaves"}}, most: any, run: runReconfig},
