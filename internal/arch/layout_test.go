@@ -220,6 +220,8 @@ var required = map[string]map[string]string{
 		"github.com/rivo/uniseg":                     "by bubbletea",
 		"github.com/xo/terminfo":                     "by bubbletea",
 		"golang.org/x/sync":                          "by bubbletea",
+		"github.com/ergochat/readline":               "the lines of sh, decision 34",
+		"golang.org/x/text":                          "by readline: the width of characters",
 		"golang.org/x/crypto":                        "OCSP for TLS, decision 21; and by the three before",
 	},
 }
