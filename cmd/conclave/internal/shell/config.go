@@ -95,6 +95,7 @@ func runReconfig(ctx context.Context, s *Shell, in *input) error {
 	if err != nil {
 		return err
 	}
+	s.printEvents()
 	s.println("Committed new configuration:\n" + s.text(text))
 	if in.has("s") {
 		s.print(statText(stat))

@@ -96,6 +96,7 @@ func runCommit(ctx context.Context, s *Shell, _ *input) error {
 	if err != nil {
 		return err
 	}
+	s.printEvents()
 	for i, r := range results {
 		text := b.shown[i]
 		if r.Op.IsCreate() {

@@ -71,6 +71,7 @@ func runCreate(ctx context.Context, s *Shell, in *input) error {
 	if err != nil {
 		return explain(err, at)
 	}
+	s.printEvents()                   // they came before the answer
 	s.say("Created " + name(created)) // where zkCli.sh says it
 	return nil
 }
@@ -204,6 +205,7 @@ func runSet(ctx context.Context, s *Shell, in *input) error {
 	if err != nil {
 		return explain(err, at)
 	}
+	s.printEvents()
 	if in.has("s") {
 		s.print(statText(stat))
 	}
