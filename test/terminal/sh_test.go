@@ -64,11 +64,10 @@ func TestShellOnATerminal(t *testing.T) {
 	s.await("a line is found", prompt+`get /app/configuration\n.*search: conf`)
 	s.types("", "C-c")
 	s.types("", "C-u")
-	s.types("clear", "")
-	s.types("", "C-u")
 
 	// Changes of others are printed beside what is typed, which stays whole.
 	s.types("", "C-l")
+	s.await("the screen is cleared", `^`+prompt+`\n*$`)
 	s.types("watch -b -r /app", "Enter")
 	s.types("set /app/fir", "")
 	s.await("a part of a line is typed", prompt+`set /app/fir\n*$`)
@@ -108,9 +107,11 @@ func TestShellOnATerminal(t *testing.T) {
 
 	// The server goes, and comes back.
 	s.types("", "C-l")
+	s.await("the screen is cleared", `^`+regexp.QuoteMeta(server.Addr)+` /app>\n*$`)
 	server.Crash()
 	s.await("the loss is said", `conclave: the connection is lost(.|\n)*\(suspended\) /app>`)
 	s.types("ls", "Enter")
+	s.await("it waits", `/app> ls\n\n*$`)
 	s.types("", "C-c")
 	s.await("a command without a server is interrupted", `(?m)^interrupted$`)
 	must(t, server.Restart(t.Context()))
@@ -119,6 +120,7 @@ func TestShellOnATerminal(t *testing.T) {
 	s.await("it serves", `(?m)^x\n`)
 
 	s.types("addauth digest bob:topsecret", "Enter")
+	s.await("the credential is shown to the server", `topsecret\n`+regexp.QuoteMeta(server.Addr)+` /app>\n*$`)
 	s.types("", "C-d")
 	shown := s.await("it has ended", `(?m)^ended with 0$`)
 	if strings.Contains(shown, "panic") {
