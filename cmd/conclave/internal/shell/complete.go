@@ -67,7 +67,7 @@ func (s *Shell) under(text string) []string {
 	written, parent := "", s.dir
 	if last >= 0 {
 		written = text[:last+1]
-		parent = s.path(max(strings.TrimRight(text[:last], "/"), ""))
+		parent = s.path(strings.TrimRight(text[:last], "/"))
 		if parent == "" || text[0] == '/' && last == 0 {
 			parent = zk.RootPath
 		}
