@@ -111,10 +111,10 @@ func TestDashboardChangesTheTree(t *testing.T) {
 	ctx := awaittest.Within(t)
 	log := func() *server.Server { return e.Server(1) }
 	d := showing(t, e.Addrs(), log)
-	followed := make(chan logged, 10_000)
+	followed := make(chan dashNews, 10_000)
 	following, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- d.Follow(following, func(v any) { followed <- v.(logged) }) }()
+	go func() { ended <- d.Follow(following, func(v any) { followed <- v.(dashNews) }) }()
 	text, zero := "x", int32(0)
 	write := func(w dashboard.Write) error { _, err := d.Write(ctx, w); return err }
 	awaittest.Until(t, "the log is followed", func() bool {
@@ -155,11 +155,13 @@ func TestDashboardChangesTheTree(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	var ops []string
-	for len(ops) < 4 {
+	for len(ops) < 5 {
 		select {
-		case one := <-followed:
-			if strings.HasPrefix(one.Path, "/app") {
-				ops = append(ops, one.Op+" "+one.Path)
+		case news := <-followed:
+			for _, one := range news.Transactions {
+				if strings.HasPrefix(one.Path, "/app") {
+					ops = append(ops, one.Op+" "+one.Path)
+				}
 			}
 		case <-ctx.Done():
 			t.Fatalf("only %q were told", ops)
@@ -169,7 +171,7 @@ func TestDashboardChangesTheTree(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if want := "create2 /app, create2 /app/n-0000000000, createContainer /app/c, setData /app"; strings.Join(ops, ", ") != want {
+	if want := "create2 /app, create2 /app/n-0000000000, createContainer /app/c, setData /app, delete /app/c"; strings.Join(ops, ", ") != want {
 		t.Errorf("%q, want %q", ops, want)
 	}
 	value, err = d.Log(ctx, dashboard.LogQuery{Path: "/app/c", Limit: 5})

@@ -92,6 +92,16 @@ func readDashLog(ctx context.Context, log dashLog, q dashboard.LogQuery) (any, e
 	return found, nil
 }
 
+// readLogged reads a record of the log, which the caller keeps as it is.
+func readLogged(payload []byte) (logged, error) {
+	h, t, digest, err := txn.Decode(payload)
+	one := newLogged(&h, &t, false)
+	if digest.Version != 0 {
+		one.Digest = strconv.FormatUint(digest.Value, 10)
+	}
+	return one, err
+}
+
 // does reports whether a transaction is of that kind, or a multi that has one.
 func does(t *zk.Txn, op string) bool {
 	if t.Op.String() == op {
@@ -100,7 +110,17 @@ func does(t *zk.Txn, op string) bool {
 	return slices.ContainsFunc(t.Sub, func(sub zk.Txn) bool { return does(&sub, op) })
 }
 
-// followDashLog tells of each transaction that is committed from now on. The log may be of
+// dashNews are the transactions since the last look at the log, as JSON.
+type dashNews struct {
+	Transactions []logged `json:"transactions"` // oldest first: the newest of them
+	Skipped      int      `json:"skipped,omitempty"`
+}
+
+// toldMax is how many transactions are told of one look: more than anybody reads, and few
+// enough to cost a busy server nothing that counts.
+const toldMax = 40
+
+// followDashLog tells of the transactions that are committed from now on. The log may be of
 // another server of this process in the end: a killed one is followed no more.
 func followDashLog(ctx context.Context, log dashLog, each func(any)) error {
 	var of *server.Server
@@ -118,19 +138,23 @@ func followDashLog(ctx context.Context, log dashLog, each func(any)) error {
 				config := s.Config()
 				of, tail = s, txnlog.NewTail(config.FS, s.LogDir(), told, config.ReadBytesMax())
 			}
+			var newest [toldMax][]byte // a ring
+			n := 0
 			err := tail.Read(last, func(zxid zk.Zxid, payload []byte) error {
-				h, t, digest, err := txn.Decode(bytes.Clone(payload))
-				if err != nil {
-					return err
-				}
+				newest[n%toldMax] = append(newest[n%toldMax][:0], payload...)
 				told = zxid
-				one := newLogged(&h, &t, false)
-				if digest.Version != 0 {
-					one.Digest = strconv.FormatUint(digest.Value, 10)
-				}
-				each(one)
+				n++
 				return ctx.Err()
 			})
+			news := dashNews{Skipped: max(0, n-toldMax)}
+			for i := news.Skipped; i < n && err == nil; i++ {
+				var one logged
+				one, err = readLogged(newest[i%toldMax])
+				news.Transactions = append(news.Transactions, one)
+			}
+			if n > 0 && err == nil {
+				each(news)
+			}
 			if err != nil && ctx.Err() == nil {
 				return cli.Failed(err, "`conclave check` reads the whole directory")
 			}

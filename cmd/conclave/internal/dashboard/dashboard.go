@@ -54,8 +54,9 @@ type Source interface {
 	Watches(ctx context.Context, path string) (any, error)
 	// Log finds transactions in the log that is kept.
 	Log(ctx context.Context, q LogQuery) (any, error)
-	// Follow calls for each transaction that is committed from now on, until ctx ends.
-	Follow(ctx context.Context, each func(any)) error
+	// Follow tells of the transactions that are committed from now on, several times a second,
+	// until ctx ends.
+	Follow(ctx context.Context, tell func(any)) error
 
 	// Ask asks the leader of an election to resign, or to hand over to a candidate.
 	Ask(ctx context.Context, election, to string) (any, error)

@@ -72,11 +72,16 @@ export function log(app, rest) {
         lost += value.events;
         note.textContent = `${t("lostevents")} ${lost}`;
       }
-      if (name !== "log" || !value?.zxid || !following || !matches(value, query())) return;
-      if (shown.some((x) => x.zxid === value.zxid)) return;
-      shown.unshift(value);
+      if (name !== "log" || !value?.transactions || !following) return;
+      const q = query();
+      const fresh = value.transactions.filter((x) => matches(x, q) && !shown.some((y) => y.zxid === x.zxid));
+      shown.unshift(...fresh.reverse());
       shown.splice(shownMax);
-      drawSoon();
+      if (value.skipped) {
+        lost += value.skipped;
+        note.textContent = `${t("lostevents")} ${lost}`;
+      }
+      if (fresh.length) drawSoon();
     },
     leave() { gone = true; },
   };
