@@ -19,6 +19,7 @@ import (
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/autobackup"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/sdnotify"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/traces"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
 	"github.com/conclave-project/conclave/internal/admin"
@@ -124,7 +125,8 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	ports.secure(&cfg, config)
 	commands := admin.Commands{Version: version, Built: built()}
 	cfg.Commands = commands
-	h := helpers{backups: openBackups(&config.Backup, &cfg), spans: openTraces(config.TraceEndpoint, &cfg)}
+	h := helpers{backups: openBackups(&config.Backup, &cfg), spans: openTraces(config.TraceEndpoint, &cfg),
+		manager: sdnotify.FromEnvironment(os.Getenv, logger)}
 	// From before the port opens: a client may be there, and the operator too, as soon as
 	// it does.
 	ctx, stop := untilInterrupted(c.Context())
@@ -194,6 +196,7 @@ func startHint(err error) string {
 type helpers struct {
 	backups *autobackup.Runner
 	spans   *traces.Exporter
+	manager *sdnotify.Manager
 }
 
 // openTraces returns what sends the spans of a server, nil if nothing is traced.
@@ -215,6 +218,9 @@ func serveUntil(ctx context.Context, s *server.Server, logger *slog.Logger, h he
 	running.Go(func() { server.TightenHeap(ctx) })
 	if h.backups != nil {
 		running.Go(func() { h.backups.Run(ctx, s) })
+	}
+	if h.manager != nil {
+		running.Go(func() { h.manager.Run(ctx, s) })
 	}
 	if h.spans != nil {
 		running.Go(func() { h.spans.Run(ctx) })

@@ -226,12 +226,20 @@ func (r *reader) own(at Entry, config *ensemble.Config) *ensemble.Member {
 	}
 	file := filepath.Join(c.DataDir, "myid")
 	id, found, err := datadir.MyID(r.fsys, c.DataDir)
+	e, given := r.seen[myIDKey]
 	switch {
 	case err != nil:
 		r.errs = append(r.errs, err)
 		return nil
-	case !found:
+	case given && r.givenID == nil:
+		return nil // that is told already
+	case !found && !given:
 		r.errs = append(r.errs, fmt.Errorf("%s: is missing: write this server's number N, that of its line server.N, into it", file))
+		return nil
+	case !found:
+		file, id = e.where(), *r.givenID
+	case given && id != *r.givenID:
+		r.problem(e, fmt.Sprintf("is server %d, but %s says %d: the directory is that of another server", *r.givenID, file, id), "")
 		return nil
 	}
 	c.ID = quorum.ID(id)
@@ -254,6 +262,25 @@ func (r *reader) own(at Entry, config *ensemble.Config) *ensemble.Member {
 	}
 	r.clientOf(line, m)
 	return m
+}
+
+// myIDKey has the number of this server where no file myid is.
+const myIDKey = "conclave.myid"
+
+// myID reads the number of a server, or the name of a pod of a StatefulSet, whose pods are
+// counted from 0: ensembles are counted from 1.
+func (r *reader) myID(v string) error {
+	text, more := v, int64(0)
+	if at := strings.LastIndexByte(v, '-'); at >= 0 {
+		text, more = v[at+1:], 1
+	}
+	id, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return fmt.Errorf("%q is neither a number nor a name that ends in - and one", v)
+	}
+	number := int64(id) + more
+	r.givenID = &number
+	return nil
 }
 
 // ownLineKey has the line of a server that is not among the others.

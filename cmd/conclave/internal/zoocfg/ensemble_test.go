@@ -55,6 +55,33 @@ func TestAnEnsembleReachesTheServer(t *testing.T) {
 	}
 }
 
+func TestTheNumberOfAServerMayBeThatOfItsPod(t *testing.T) {
+	empty := strings.Replace(static, "/data", "/empty", 1) + servers
+	for value, want := range map[string]int64{"2": 2, "zk-1": 2, "my-conclave-0": 1, "zk-2": 3} {
+		c, err := member(t, empty, nil, Entry{Key: "conclave.myid", Value: value})
+		if err != nil || int64(c.Server.ID) != want {
+			t.Errorf("%s: server %d, want %d, %v", value, c.Server.ID, want, err)
+		}
+	}
+	if c, err := member(t, static+servers, nil, Entry{Key: "conclave.myid", Value: "zk-1"}); err != nil || c.Server.ID != 2 {
+		t.Errorf("server %d beside a file of the same number: %v", c.Server.ID, err)
+	}
+	for value, want := range map[string]string{
+		"zk":   `command line: conclave.myid: "zk" is neither a number nor a name that ends in - and one`,
+		"zk-":  `command line: conclave.myid: "zk-" is neither a number nor a name that ends in - and one`,
+		"-1x":  `command line: conclave.myid: "-1x" is neither a number nor a name that ends in - and one`,
+		"zk-0": "command line: conclave.myid: is server 1, but /data/myid says 2: the directory is that of another server",
+	} {
+		if _, err := member(t, static+servers, nil, Entry{Key: "conclave.myid", Value: value}); err == nil || strings.Split(err.Error(), "\n")[0] != want {
+			t.Errorf("%s:\n got %v\nwant %s", value, err, want)
+		}
+	}
+	if _, err := member(t, empty, nil, Entry{Key: "conclave.myid", Value: "zk-8"}); err == nil ||
+		!strings.HasPrefix(err.Error(), "command line: server 9 is not among the server lines") {
+		t.Error(err)
+	}
+}
+
 func TestWhatAnEnsembleLacksIsTold(t *testing.T) {
 	for lines, want := range map[string]string{
 		"dataDir=/data\ninitLimit=1\n" + servers:                                                "/etc/zoo.cfg: syncLimit is not set: the ensemble (/etc/zoo.cfg:3) needs it: the ticks after which a silent server is left",

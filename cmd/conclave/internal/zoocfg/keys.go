@@ -352,6 +352,8 @@ func (r *reader) ensembleKeys() map[string]setting {
 		"oraclePath": inEnsemble(refused(text(nil), "none", whyOracle)),
 		"conclave.reconfigSecurePorts": used(flag(&c.Reconfig.SecurePorts), "false", "a reconfig may give servers ports for clients that speak TLS (`;[clientPort];[host:]secureClientPort`), as ZooKeeper 3.10's does. "+
 			"Servers of ZooKeeper 3.9 cannot read such a line: only for ensembles that have none. With `ssl.keyStore.location` a server opens its first one at once, else when it is started again. Not in Apache ZooKeeper 3.9"),
+		myIDKey: used(r.myID, "none", "the number of this server where `dataDir` has no file `myid`; or a name such as `zk-2`, that of a pod of a StatefulSet, for server 3: those are counted from 0. "+
+			"A file that says another number is refused. Not in Apache ZooKeeper"),
 		ownLineKey: used(text(&r.ownLine), "none", "the line of this server, what is after `server.N=`, where the `server.N` lines have none of it: it is to be added, or was taken out. "+
 			"With `reconfigEnabled=true`; the server writes it here itself. Not in Apache ZooKeeper, which does not start then"),
 		"conclave.linearizableReads":  used(flag(&c.LinearizableReads), "false", "a read sees every write that was acknowledged before it, on whichever server; it costs a round to the leader. Not in Apache ZooKeeper"),
