@@ -39,8 +39,8 @@ race: ## the packages with goroutines under the race detector
 .PHONY: lint
 lint: bin/staticcheck size ## gofmt, go vet and staticcheck, and the size of conclave
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
-	go vet -tags interop,robust,chaos,conformance,release work
-	bin/staticcheck -tags interop,robust,chaos,conformance,release $$(go list work)
+	go vet -tags interop,robust,chaos,conformance,release,packages work
+	bin/staticcheck -tags interop,robust,chaos,conformance,release,packages $$(go list work)
 
 # What conclave may weigh in bytes, stripped: it links no store's SDK.
 SIZE_MAX = 25000000
@@ -79,6 +79,24 @@ SITE = bin/site
 .PHONY: dist
 dist: ## VERSION=v0.2.0, half an hour: the programs for every system, built twice and compared, with sums and bills of materials, in DIST=bin/dist
 	go run ./tools/release dist $(VERSION) $(DIST) $(TARGETS)
+
+PACKAGES = bin/packages
+
+.PHONY: packages
+packages: ## VERSION=v0.2.0: of the programs in DIST, built first if they are not there: .deb, .rpm, an image, the Helm chart, a formula, archives, in PACKAGES=bin/packages
+	go run ./tools/release packages $(VERSION) $(DIST) $(PACKAGES)
+
+PACKAGED = $(CURDIR)/bin/packaged
+
+.PHONY: packages-test
+packages-test: ## packages made twice and compared; the Debian package under a systemd, the image, the chart on a real API server, a rollout under load; needs root, and skopeo umoci lintian rpm ruby
+	rm -rf $(PACKAGED) && mkdir -p $(PACKAGED)/dist/conclave-0.0.1-linux-amd64
+	GOARCH=amd64 CGO_ENABLED=0 go build -ldflags '-s -w' -o $(PACKAGED)/dist/conclave-0.0.1-linux-amd64/ $(COMMANDS)
+	touch $(PACKAGED)/dist/SHA256SUMS
+	go run ./tools/release packages v0.0.1 $(PACKAGED)/dist $(PACKAGED)/one
+	go run ./tools/release packages v0.0.1 $(PACKAGED)/dist $(PACKAGED)/two
+	diff -r $(PACKAGED)/one $(PACKAGED)/two
+	PACKAGES=$(PACKAGED)/one go test -tags packages -count=1 -v -timeout 60m ./deploy ./tools/release
 
 .PHONY: systems
 systems: ## go vet for macOS and Windows, for which conclave is built too

@@ -177,13 +177,8 @@ func carryLaboratory(tree string) error {
 	if err != nil {
 		return err
 	}
-	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	small, err := packed(content, gzip.BestCompression)
 	if err != nil {
-		return err
-	}
-	_, err = w.Write(content)
-	if err := errors.Join(err, w.Close()); err != nil {
 		return err
 	}
 	root, err := output(tree, "go", "env", "GOROOT")
@@ -194,7 +189,7 @@ func carryLaboratory(tree string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.Remove(wasm), os.WriteFile(wasm+".gz", packed.Bytes(), 0o644),
+	return errors.Join(os.Remove(wasm), os.WriteFile(wasm+".gz", small, 0o644),
 		os.WriteFile(filepath.Join(built, "wasm_exec.js"), loader, 0o644))
 }
 

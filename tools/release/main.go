@@ -9,6 +9,9 @@
 //	release dist v0.2.0 DIR [SYSTEM/MACHINE...]
 //	                           the programs for every system, or for those, with
 //	                           sums and bills of materials, built twice and compared
+//	release packages v0.2.0 DIST DIR
+//	                           of those programs, built first where DIST has none: archives,
+//	                           .deb and .rpm, an image, the Helm chart, a formula, sums
 //
 // It pushes nothing. It runs in the top folder of the tree.
 package main
@@ -41,6 +44,8 @@ func run(args []string) error {
 		return w.tidy()
 	case what == "dist" && len(args) >= 3:
 		return dist(args[1], args[2], args[3:])
+	case what == "packages" && len(args) == 4:
+		return packages(args[1], args[2], args[3])
 	}
-	return errors.New("usage: release prepare VERSION | api | tidy | dist VERSION DIR [SYSTEM/MACHINE...]")
+	return errors.New("usage: release prepare VERSION | api | tidy | dist VERSION DIR [SYSTEM/MACHINE...] | packages VERSION DIST DIR")
 }

@@ -1,0 +1,90 @@
+//go:build packages
+
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// helmVersion is that of the program that renders the chart; it is a tool and no requirement.
+const helmVersion = "helm.sh/helm/v3/cmd/helm@v3.22.0"
+
+// helm runs it, or the one that HELM names.
+func helm(t testing.TB, args ...string) string {
+	t.Helper()
+	c := exec.Command("go", append([]string{"run", helmVersion}, args...)...)
+	if program := os.Getenv("HELM"); program != "" {
+		c = exec.Command(program, args...)
+	}
+	c.Env = append(os.Environ(), "GOFLAGS=", "HELM_CACHE_HOME="+t.TempDir())
+	var failed strings.Builder
+	c.Stderr = &failed
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("helm %s: %v\n%s%s", strings.Join(args, " "), err, out, failed.String())
+	}
+	return string(out)
+}
+
+func template(t testing.TB, args ...string) string {
+	t.Helper()
+	return helm(t, append([]string{"template", "conclave", "chart/conclave", "--namespace", "conclave", "--kube-version", "1.34.0"}, args...)...)
+}
+
+// everything is the chart with all that is optional.
+var everything = []string{"--set", "tls.secretName=conclave-tls,networkPolicy.enabled=true,metrics.enabled=true,observers=2,spreadStrictly=true," +
+	"priorityClassName=system-cluster-critical,storage.className=fast,nodeSelector.disk=ssd,podAnnotations.a=b,imagePullSecrets[0].name=s"}
+
+func TestChartMakesTheManifests(t *testing.T) {
+	if out := helm(t, "lint", "--strict", "chart/conclave"); !strings.Contains(out, "0 chart(s) failed") {
+		t.Error(out)
+	}
+	const file = "kubernetes/conclave.yaml"
+	rendered := template(t)
+	if os.Getenv("REWRITE") != "" {
+		write(t, file, rendered)
+	}
+	if read(t, file) != rendered {
+		t.Errorf("%s is not what the chart makes: REWRITE=1 make packages-test writes it", file)
+	}
+	full := template(t, everything...)
+	for _, want := range []string{
+		"server.5=conclave-4.conclave-servers.conclave.svc.cluster.local:2888:3888:observer\n", "replicas: 5\n", "secureClientPort=2281\n",
+		"kind: NetworkPolicy\n", "metricsProvider.httpPort=7000\n",
+	} {
+		if !strings.Contains(full, want) {
+			t.Errorf("no %q in\n%s", want, full)
+		}
+	}
+	if strings.Contains(full, "clientPort=2181") || strings.Contains(full, "ServiceMonitor") {
+		t.Error("a port in clear text beside TLS, or a ServiceMonitor that nobody has asked for")
+	}
+	if monitor := template(t, "--set", "metrics.enabled=true,metrics.serviceMonitor=true"); !strings.Contains(monitor, "kind: ServiceMonitor\n") {
+		t.Error("no ServiceMonitor")
+	}
+}
+
+// TestChartsConfigurationIsTaken by the program of the image, for each pod, and for none beyond.
+func TestChartsConfigurationIsTaken(t *testing.T) {
+	program := imageProgram(t, "usr/bin/conclave")
+	_, text, _ := strings.Cut(read(t, "kubernetes/conclave.yaml"), "  zoo.cfg: |\n")
+	text, _, _ = strings.Cut(text, "\n---")
+	config := filepath.Join(t.TempDir(), "zoo.cfg")
+	write(t, config, strings.ReplaceAll(text, "\n    ", "\n")[4:]+"\n")
+	check := func(pod string) (string, error) {
+		out, err := exec.Command(program, "serve", "--config", config, "-D", "dataDir="+t.TempDir(), "-D", "conclave.myid="+pod, "--check").CombinedOutput()
+		return string(out), err
+	}
+	for pod, want := range map[string]string{"conclave-0": "as server 1 of 3, participant", "conclave-2": "as server 3 of 3, participant"} {
+		if out, err := check(pod); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v\n%s", pod, err, out)
+		}
+	}
+	if out, err := check("conclave-3"); err == nil {
+		t.Errorf("a pod without a line is taken:\n%s", out)
+	}
+}

@@ -1,0 +1,57 @@
+package deploy
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestComposeServersAgree: each service of the file is a server of the list that all have, with a
+// volume and a port of its own.
+func TestComposeServersAgree(t *testing.T) {
+	text, err := os.ReadFile("compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	find := func(expression string) (found []string) {
+		for _, m := range regexp.MustCompile(expression).FindAllStringSubmatch(string(text), -1) {
+			found = append(found, m[1])
+		}
+		return found
+	}
+	want := []string{"conclave-0", "conclave-1", "conclave-2"}
+	for what, got := range map[string][]string{
+		"services": find(`(?m)^  (conclave-\d):$`), "numbers": find(`conclave\.myid=(conclave-\d)\]`), "lines": find(`(?m)server\.\d=(conclave-\d):2888:3888$`),
+	} {
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+	for i, pod := range find(`(?m)server\.(\d)=`) {
+		if pod != string(rune('1'+i)) {
+			t.Errorf("line %d is that of server %s", i+1, pod)
+		}
+	}
+	for _, unique := range [][]string{find(`127\.0\.0\.1:(\d+):2181`), find(`"(data-\d):/data"`)} {
+		if slices.Sort(unique); len(slices.Compact(unique)) != 3 {
+			t.Errorf("shared by two servers: %q", unique)
+		}
+	}
+	if strings.Contains(string(text), "\t") {
+		t.Error("YAML has no tabs")
+	}
+}
+
+// TestUnitsAndManifestsGiveAServerTheSameTimeToEnd: a server may take as long under both.
+func TestUnitsAndManifestsGiveAServerTheSameTimeToEnd(t *testing.T) {
+	for file, want := range map[string]string{
+		"systemd/conclave.service": "\nTimeoutStopSec=30\n", "kubernetes/conclave.yaml": "\n      terminationGracePeriodSeconds: 30\n",
+		"compose.yaml": "\n  stop_grace_period: 30s\n",
+	} {
+		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s has not %q: %v", file, strings.TrimSpace(want), err)
+		}
+	}
+}
