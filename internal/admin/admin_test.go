@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -65,6 +66,11 @@ func newScene(t *testing.T) *scene {
 		r.Xid = zk.Xid(i + 1)
 		c.do(0, &r)
 	}
+	// A read is counted once its reply is written: the client may have it before.
+	awaittest.Until(t, "all is counted", func() bool {
+		reads, updates := s.Times()
+		return reads.Count == 3 && updates.Count == 2
+	})
 	return c
 }
 
