@@ -89,7 +89,7 @@ packages: ## VERSION=v0.2.0: of the programs in DIST, built first if they are no
 PACKAGED = $(CURDIR)/bin/packaged
 
 .PHONY: packages-test
-packages-test: ## packages made twice and compared; the Debian package under a systemd, the image, the chart on a real API server, a rollout under load; needs root, and skopeo umoci lintian rpm ruby
+packages-test: ## packages made twice and compared; the Debian package under a systemd, the image, the chart on a real API server, a rollout under load; needs root, and skopeo umoci runc lintian rpm ruby
 	rm -rf $(PACKAGED) && mkdir -p $(PACKAGED)/dist/conclave-0.0.1-linux-amd64
 	GOARCH=amd64 CGO_ENABLED=0 go build -ldflags '-s -w' -o $(PACKAGED)/dist/conclave-0.0.1-linux-amd64/ $(COMMANDS)
 	touch $(PACKAGED)/dist/SHA256SUMS

@@ -88,3 +88,38 @@ func TestImageRunsAsNobodyOnAReadOnlyRoot(t *testing.T) {
 	}
 	t.Logf("the image has %v", files)
 }
+
+// TestImageRunsInAContainer of runc, with a root that is read only and no capability: a lock is
+// written to the volume, and one elsewhere is refused.
+func TestImageRunsInAContainer(t *testing.T) {
+	archive := made(t, "-image-linux-amd64.tar")
+	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(archive), "conclave-"), "-image-linux-amd64.tar")
+	bundle := filepath.Join(t.TempDir(), "bundle")
+	run(t, "umoci", "unpack", "--image", filepath.Join(filepath.Dir(archive), "image")+":"+version, bundle)
+	file := filepath.Join(bundle, "config.json")
+	var config map[string]any
+	if err := json.Unmarshal([]byte(read(t, file)), &config); err != nil {
+		t.Fatal(err)
+	}
+	process := config["process"].(map[string]any)
+	config["root"].(map[string]any)["readonly"] = true
+	process["terminal"], process["noNewPrivileges"], process["capabilities"] = false, true, map[string]any{}
+	config["mounts"] = append(config["mounts"].([]any), map[string]any{"destination": "/data", "type": "tmpfs", "source": "tmpfs",
+		"options": []string{"nosuid", "nodev", "uid=65532", "gid=65532", "mode=0700"}})
+	lock := func(dir string) (string, error) {
+		process["args"] = []string{"/usr/bin/conclave", "lock", "demo", "--store", "file://" + dir, "--", "/usr/bin/conclave", "version"}
+		text, err := json.Marshal(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, file, string(text))
+		out, err := exec.Command("runc", "--root", filepath.Join(bundle, "state"), "run", "--bundle", bundle, "conclave-packages-test").CombinedOutput()
+		return string(out), err
+	}
+	if out, err := lock("/data/elections"); err != nil || !strings.Contains(out, "(go") {
+		t.Errorf("%v (it takes Debian's package runc)\n%s", err, out)
+	}
+	if out, err := lock("/elections"); err == nil {
+		t.Errorf("the root was written to:\n%s", out)
+	}
+}
