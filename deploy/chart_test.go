@@ -16,6 +16,15 @@ const helmVersion = "helm.sh/helm/v3/cmd/helm@v3.22.0"
 // helm runs it, or the one that HELM names.
 func helm(t testing.TB, args ...string) string {
 	t.Helper()
+	out, err := tryHelm(t, args...)
+	if err != nil {
+		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// tryHelm returns what it has written, to the standard error too if it has failed.
+func tryHelm(t testing.TB, args ...string) (string, error) {
 	c := exec.Command("go", append([]string{"run", helmVersion}, args...)...)
 	if program := os.Getenv("HELM"); program != "" {
 		c = exec.Command(program, args...)
@@ -25,9 +34,9 @@ func helm(t testing.TB, args ...string) string {
 	c.Stderr = &failed
 	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("helm %s: %v\n%s%s", strings.Join(args, " "), err, out, failed.String())
+		return string(out) + failed.String(), err
 	}
-	return string(out)
+	return string(out), nil
 }
 
 func template(t testing.TB, args ...string) string {
