@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/conclave-project/conclave/internal/certtest"
 )
 
 // helmVersion is that of the program that renders the chart; it is a tool and no requirement.
@@ -80,10 +82,8 @@ func TestChartMakesTheManifests(t *testing.T) {
 // TestChartsConfigurationIsTaken by the program of the image, for each pod, and for none beyond.
 func TestChartsConfigurationIsTaken(t *testing.T) {
 	program := imageProgram(t, "usr/bin/conclave")
-	_, text, _ := strings.Cut(read(t, "kubernetes/conclave.yaml"), "  zoo.cfg: |\n")
-	text, _, _ = strings.Cut(text, "\n---")
 	config := filepath.Join(t.TempDir(), "zoo.cfg")
-	write(t, config, strings.ReplaceAll(text, "\n    ", "\n")[4:]+"\n")
+	write(t, config, configOf(read(t, "kubernetes/conclave.yaml")))
 	check := func(pod string) (string, error) {
 		out, err := exec.Command(program, "serve", "--config", config, "-D", "dataDir="+t.TempDir(), "-D", "conclave.myid="+pod, "--check").CombinedOutput()
 		return string(out), err
@@ -96,4 +96,29 @@ func TestChartsConfigurationIsTaken(t *testing.T) {
 	if out, err := check("conclave-3"); err == nil {
 		t.Errorf("a pod without a line is taken:\n%s", out)
 	}
+}
+
+// TestChartsConfigurationWithTLSIsTaken, with observers, by a certificate with names of pods alone:
+// nothing is remarked.
+func TestChartsConfigurationWithTLSIsTaken(t *testing.T) {
+	program, dir := imageProgram(t, "usr/bin/conclave"), t.TempDir()
+	authority := certtest.New("conclave-test")
+	server := authority.Issue("conclave", "*.conclave-servers.conclave.svc.cluster.local")
+	write(t, filepath.Join(dir, "server.pem"), string(server.PEM())+string(server.KeyPEM()))
+	write(t, filepath.Join(dir, "authorities.pem"), string(authority.PEM()))
+	config := filepath.Join(dir, "zoo.cfg")
+	write(t, config, strings.ReplaceAll(configOf(template(t, everything...)), "/tls/", dir+"/"))
+	out, err := exec.Command(program, "serve", "--config", config, "-D", "dataDir="+t.TempDir(), "-D", "conclave.myid=conclave-4", "--check").CombinedOutput()
+	for _, want := range []string{"serves :2281 (TLS) ", "as server 5 of 5, observer", "servers    :2888: TLS, a certificate is required"} {
+		if err != nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "level=WARN") {
+			t.Errorf("no %q, or a remark: %v\n%s", want, err, out)
+		}
+	}
+}
+
+// configOf is zoo.cfg in the manifests.
+func configOf(manifests string) string {
+	_, text, _ := strings.Cut(manifests, "  zoo.cfg: |\n")
+	text, _, _ = strings.Cut(text, "\n---")
+	return strings.ReplaceAll(text, "\n    ", "\n")[4:] + "\n"
 }

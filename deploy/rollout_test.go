@@ -197,10 +197,8 @@ func (p *pod) host() string { return p.name + ".conclave-servers.conclave.svc.cl
 // chart's; on one machine three servers cannot each have all addresses.
 func newSet(t testing.TB) *set {
 	s := &set{t: t, program: imageProgram(t, "usr/bin/conclave"), names: nameServer{names: map[string]net.IP{}}}
-	_, text, _ := strings.Cut(read(t, "kubernetes/conclave.yaml"), "  zoo.cfg: |\n")
-	text, _, _ = strings.Cut(text, "\n---")
 	s.config = filepath.Join(t.TempDir(), "zoo.cfg")
-	write(t, s.config, strings.ReplaceAll(text, "\n    ", "\n")[4:]+"\n")
+	write(t, s.config, configOf(read(t, "kubernetes/conclave.yaml")))
 	s.names.start(t)
 	for i := range 3 {
 		s.pods = append(s.pods, &pod{ordinal: i, name: fmt.Sprintf("conclave-%d", i), data: t.TempDir()})

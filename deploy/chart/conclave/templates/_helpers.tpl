@@ -23,6 +23,9 @@ ssl.trustStore.location=/tls/authorities.pem
 sslQuorum=true
 ssl.quorum.keyStore.location=/tls/server.pem
 ssl.quorum.trustStore.location=/tls/authorities.pem
+# Certificates have names of pods, not the addresses that they have for a while. What another
+# server must have is the certificate of a host of the list below.
+ssl.quorum.clientHostnameVerification=false
 {{- else }}
 clientPort=2181
 {{- end }}
