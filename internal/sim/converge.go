@@ -61,17 +61,30 @@ func (w *world) converge() {
 		idle := !slices.ContainsFunc(w.servers, func(p *process) bool { return p.turns.busy || len(p.turns.queue) > 0 })
 		before, ends, sinceMs := w.elections(), w.tally.Crashes, w.nowMs
 		w.until(w.nowMs+w.plan.SessionMs*3/2, nil)
-		if n := w.elections() - before; n > 0 && w.tally.Crashes == ends && w.lateMs < sinceMs && idle && !w.usedUp && w.err == nil {
+		if n := w.electionsSince(before); n > 0 && w.tally.Crashes == ends && w.lateMs < sinceMs && idle && !w.usedUp && w.err == nil {
 			w.fail(fmt.Errorf("liveness: %d elections while nothing happens", n))
 		}
 	}
 }
 
-// elections is how many the servers that run have decided, each for itself.
-func (w *world) elections() (n int64) {
+// elections is how many each server that runs has decided.
+func (w *world) elections() map[*process]int64 {
+	all := map[*process]int64{}
 	for _, p := range w.servers {
 		if p.replica != nil {
-			n += p.replica.Elections()
+			all[p] = p.replica.Elections()
+		}
+	}
+	return all
+}
+
+// electionsSince is how many have been decided since then, but for servers that need not serve:
+// these look for somebody to follow.
+func (w *world) electionsSince(before map[*process]int64) (n int64) {
+	now := w.elections()
+	for _, p := range w.servers {
+		if w.owed(p) {
+			n += now[p] - before[p]
 		}
 	}
 	return n

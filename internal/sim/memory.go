@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -18,9 +19,10 @@ const (
 	wrongPath  = "/m/wrong"
 )
 
-// spoil damages the memory of a server, where a majority is left to know better.
+// spoil damages the memory of a server, where a quorum is left to know better.
 func (t *trouble) spoil(p *process) {
-	if t.spoilt || !p.up || !p.serving || t.w.plan.Participants < 3 || t.w.plan.Reconfig {
+	others := func() bool { return without(p.inForce, func(id quorum.ID) bool { return id == p.id }) }
+	if t.spoilt || !p.up || !p.serving || t.w.plan.Participants < 3 || t.w.plan.Reconfig || !others() {
 		return
 	}
 	z := p.replica.Tree()

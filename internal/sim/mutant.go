@@ -98,6 +98,9 @@ const (
 	// Between servers (mutant_peer.go).
 	PingsHalved
 
+	// Weights (mutant_weight.go).
+	WeightZeroLeads
+
 	mutants
 )
 
@@ -184,6 +187,8 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	DataTrusted: {"data-trusted", "found here", "recovery takes data that looks like a record for one, and its log for damaged"},
 
 	PingsHalved: {"pings-halved", "found here", "a leader sends a ping each tick, however short the silence that its learners allow"},
+
+	WeightZeroLeads: {"weight-zero-leads", "found here", "a leader that a reconfig leaves without weight leads on"},
 
 	ReadErrorIsTheEnd: {"read-error-is-the-end", "FAST 2017 (Ganesan)", "a log that cannot be read is taken to end there"},
 }

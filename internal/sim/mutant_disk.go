@@ -3,6 +3,7 @@ package sim
 import (
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -112,7 +113,7 @@ func (u unmarked) Open(name string) (vfs.File, error) {
 // mutateRecovery is what a mutant has against its log: in its torn end there is
 // something that looks like a record.
 func (p *process) mutateRecovery() error {
-	dir := dataDir + "/version-2"
+	dir := p.w.plan.logDir() + "/version-2"
 	segments, err := txnlog.Segments(p.mem, dir)
 	if err != nil || len(segments) == 0 || !p.w.is(DataTrusted) {
 		return nil
@@ -214,17 +215,16 @@ func (t *turns) keepOld(o *operation, do func() (*replica.Event, error)) (*repli
 	if !replaced && !cut {
 		return do()
 	}
-	dir := dataDir + "/version-2"
 	old := map[string][]byte{}
-	names, err := t.p.mem.List(dir)
+	names, err := t.p.files()
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		hex, isSnapshot := strings.CutPrefix(name, "snapshot.")
+		hex, isSnapshot := strings.CutPrefix(filepath.Base(name), "snapshot.")
 		zxid, _ := strconv.ParseInt(hex, 16, 64)
-		if isSnapshot && (replaced || zk.Zxid(zxid) <= o.Zxid) || replaced && strings.HasPrefix(name, "log.") {
-			content, err := vfs.ReadFile(t.p.mem, filepath.Join(dir, name), 1<<30)
+		if isSnapshot && (replaced || zk.Zxid(zxid) <= o.Zxid) || replaced && strings.HasPrefix(filepath.Base(name), "log.") {
+			content, err := vfs.ReadFile(t.p.mem, name, 1<<30)
 			if err != nil {
 				return nil, err
 			}
@@ -233,12 +233,27 @@ func (t *turns) keepOld(o *operation, do func() (*replica.Event, error)) (*repli
 	}
 	event, err := do()
 	for _, name := range names {
-		full := filepath.Join(dir, name)
 		if content, was := old[name]; was && err == nil {
-			if _, missing := t.p.mem.Stat(full); missing != nil {
-				must(vfs.ReplaceFile(t.p.mem, full, full+".tmp", content))
+			if _, missing := t.p.mem.Stat(name); missing != nil {
+				must(vfs.ReplaceFile(t.p.mem, name, name+".tmp", content))
 			}
 		}
 	}
 	return event, err
+}
+
+// files are those of the history: snapshots, and the log.
+func (p *process) files() ([]string, error) {
+	var files []string
+	for _, dir := range slices.Compact([]string{dataDir, p.w.plan.logDir()}) {
+		dir += "/version-2"
+		names, err := p.mem.List(dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			files = append(files, filepath.Join(dir, name))
+		}
+	}
+	return files, nil
 }

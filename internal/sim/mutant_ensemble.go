@@ -53,6 +53,9 @@ func (p *process) ignoresVote(n *fle.Notification) bool {
 // mutateRole is what a mutant learner does with a message that leaves for its leader.
 func (l *link) mutateRole(m *zab.Message) {
 	p := l.p
+	if p.masks != nil && m.Kind == zab.KindNewLeader {
+		m.Payload = []byte(p.masks.realText(string(m.Payload)))
+	}
 	switch {
 	case p.w.is(ReconfigCommitPlain) && m.Kind == zab.KindCommitAndActivate:
 		m.Kind = zab.KindCommit

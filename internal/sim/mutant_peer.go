@@ -18,12 +18,18 @@ import (
 // mutateConfig is what a mutant takes for the configuration.
 func (p *process) mutateConfig(c *ensemble.Config) *ensemble.Config {
 	if p.w.is(ObserversCount) {
-		return parse(strings.ReplaceAll(c.Text(), ":observer", ":participant"))
+		text := strings.ReplaceAll(c.Text(), ":observer", ":participant")
+		if members := strings.Join(observersOf(c), ":"); c.Groups != nil && members != "" {
+			text = "group.9=" + members + "\n" + text
+		}
+		return parse(text)
 	}
 	if !p.w.is(MajorityOfOne) || c.Version != 0 || p.place > p.w.plan.Participants || p.w.plan.Participants == 1 {
 		return c
 	}
-	text := c.Text()
+	plain := *c
+	plain.Groups, plain.Weights = nil, nil
+	text := plain.Text()
 	group := "\ngroup.1="
 	weights := ""
 	for i := range p.w.plan.Participants {
@@ -41,6 +47,16 @@ func (p *process) mutateConfig(c *ensemble.Config) *ensemble.Config {
 	mutated, err := ensemble.Parse(text + group + weights)
 	must(err)
 	return mutated
+}
+
+// observersOf are the numbers of a configuration's observers.
+func observersOf(c *ensemble.Config) (ids []string) {
+	for i := range c.Members {
+		if c.Members[i].Observer {
+			ids = append(ids, fmt.Sprint(c.Members[i].ID))
+		}
+	}
+	return ids
 }
 
 // mutateMessage is what a mutant makes of a message that leaves; how often it is

@@ -51,6 +51,9 @@ type Plan struct {
 
 	Changing bool // settings differ from one start of a server to the next
 
+	Grouped   bool // groups and weights count: weights.go
+	SplitDirs bool // dataLogDir is another directory than dataDir
+
 	Faults []Fault
 	Mutant Mutant // a known bug, put back
 }
@@ -72,6 +75,7 @@ func Draw(seed uint64) Plan {
 	if r.oneIn(4) {
 		p.Observers = 1 + r.below(2)
 	}
+	p.weights(branch(seed, "weights", 0))
 	p.settings(r)
 	p.ensemble(branch(seed, "ensemble", 0))
 	p.faults(branch(seed, "faults", 0))
@@ -201,17 +205,27 @@ func (p *Plan) config() *ensemble.Config {
 	for place := range p.Participants + p.Observers {
 		text += lineOf(p.idOf(place+1), place >= p.Participants, 0) + "\n"
 	}
+	if p.Grouped {
+		var participants []quorum.ID
+		for place := range p.Participants {
+			participants = append(participants, p.idOf(place+1))
+		}
+		for _, line := range weightLines(participants, branch(p.Seed, "groups", 0)) {
+			text += line + "\n"
+		}
+	}
 	return parse(text + "version=0")
 }
 
 // configOf is that with which the server at a place starts first. A server that
-// waits to be taken in has a line of its own in it.
+// waits to be taken in has a line of its own in it: as an observer where groups count,
+// for it is in none yet.
 func (p *Plan) configOf(place int) *ensemble.Config {
 	c := p.config()
 	if c.Member(p.idOf(place)) != nil {
 		return c
 	}
-	return parse(lineOf(p.idOf(place), false, 0) + "\n" + c.Text())
+	return parse(lineOf(p.idOf(place), c.Groups != nil, 0) + "\n" + c.Text())
 }
 
 // lineOf is a server's line in a configuration.

@@ -59,6 +59,7 @@ type process struct {
 	ports    map[session.ConnID]*port
 	connID   session.ConnID
 	phantoms phantoms    // of a mutant
+	masks    masks       // of a mutant
 	inFlight []*port     // of this step: with something to send
 	touches  []zab.Touch // of a mutant: of all sessions ever
 	wiped    *zk.Zxid    // how far its history went when its disk was lost, until it serves again
@@ -76,14 +77,26 @@ func newProcess(w *world, place int) *process {
 	return p
 }
 
-// dataDir is where servers keep everything.
-const dataDir = "/data"
+// dataDir is where servers keep everything but the log, which may have another directory.
+const (
+	dataDir  = "/data"
+	otherDir = "/log"
+)
+
+// logDir is where servers keep the log.
+func (p *Plan) logDir() string {
+	if p.SplitDirs {
+		return otherDir
+	}
+	return dataDir
+}
 
 // replaceDisk gives the server an empty disk.
 func (p *process) replaceDisk() {
 	p.mem = vfs.NewMem()
 	p.rot.lied, p.rot.bad, p.rot.lost = false, nil, true
 	must(p.mem.MkdirAll(dataDir))
+	must(p.mem.MkdirAll(p.w.plan.logDir()))
 	must(p.mem.SyncDir("/"))
 }
 
@@ -93,11 +106,12 @@ func (p *process) format() {
 	if p.w.plan.AutoCreate {
 		return
 	}
-	f, err := p.mem.Create(dataDir + "/initialize")
+	dir := p.w.plan.logDir()
+	f, err := p.mem.Create(dir + "/initialize")
 	must(err)
 	must(f.Sync())
 	must(f.Close())
-	must(p.mem.SyncDir(dataDir))
+	must(p.mem.SyncDir(dir))
 }
 
 // must is for what cannot fail: a disk in memory without faults.
@@ -110,8 +124,9 @@ func must(err error) {
 func (p *process) diskOptions() replicadisk.Options {
 	return replicadisk.Options{
 		Store: datadir.Options{
-			DataDir: dataDir, NoCreateDB: !p.w.plan.AutoCreate,
-			Log: txnlog.Options{PreallocBytes: p.w.plan.PreallocBytes},
+			DataDir: dataDir, LogDir: p.w.plan.logDir(), NoCreateDB: !p.w.plan.AutoCreate,
+			Log:    txnlog.Options{PreallocBytes: p.w.plan.PreallocBytes},
+			Number: func() string { return fmt.Sprintf("%v-%d", p.node, p.life) },
 		},
 		ExtendedTypes: true, Ensemble: true, RecentMax: max(p.settings.historyMax, 1),
 		PartRecordsMax: 2 + p.w.plan.SnapCount/10, ReadBytesMax: p.w.plan.historyBytes(),
@@ -154,7 +169,7 @@ func (p *process) start() {
 	}
 	p.life++
 	p.drawSettings()
-	p.steppedMs, p.patientMs = 0, 0
+	p.steppedMs, p.patientMs, p.masks = 0, 0, nil
 	p.fs = &vfs.Faulty{Disk: p.mem, Before: p.turns.before}
 	p.turns.begin(p)
 	disk, found, err := p.recover()
@@ -176,6 +191,7 @@ func (p *process) start() {
 	p.w.note(p.node, "start", 0, found.Stored.Last, "")
 	p.listens()
 	p.replica = replica.New(p.mutateOptions(p.options()), p.mutateConfig(p.saved), p.mutateRecovered(found.Recovered), p.mutateNow(p.now()))
+	p.findLogged()
 	p.tick()
 	p.wake()
 }
@@ -306,7 +322,9 @@ func (p *process) step() {
 	}
 	p.steppedMs = now.MonoMs
 	before := p.replica.Counts().Elections
+	p.mask(batch)
 	effects := p.replica.Step(now, batch, p)
+	p.unmask(effects)
 	p.w.tally.Elections += int(p.replica.Counts().Elections - before)
 	for i := range batch {
 		if c := p.ports[batch[i].Conn]; c != nil && batch[i].Kind == replica.EventDisconnect {

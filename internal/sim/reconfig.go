@@ -30,6 +30,15 @@ func (p *process) listens() {
 	}
 }
 
+// findLogged takes the configuration of the log for the proposed one where the files have
+// none as new, as server.connectPeers does: the others may have moved by it.
+func (p *process) findLogged() {
+	if c := p.replica.LoggedConfig(); c != nil && (p.proposed == nil || c.Version > p.proposed.Version) {
+		p.proposed = c
+		p.move()
+	}
+}
+
 // reachesLinks reports whether a server knows where another takes learners.
 func (p *process) reachesLinks(q *process) bool {
 	return p.knows(q, func(m *ensemble.Member) bool { return q.home.Quorum[0] == m.Quorum[0] })
@@ -236,15 +245,17 @@ func (w *world) newestConfig() *ensemble.Config {
 	return newest
 }
 
-// spared reports whether everybody can do without what a server has on disk: it
-// has no vote, or two others have one, in every configuration that may count.
+// spared reports whether everybody can do without what a server has on disk, and without
+// what is damaged already: it has no vote, or those that are left are a quorum, in every
+// configuration that may count.
 func (w *world) spared(p *process) bool {
 	for _, q := range w.servers {
 		for _, c := range []*ensemble.Config{q.saved, q.pending, q.inForce, q.proposed} {
 			if c == nil {
 				continue
 			}
-			if participants := c.Participants(); participants.Has(p.id) && len(participants) < 3 {
+			gone := func(id quorum.ID) bool { return id == p.id || w.trouble.isDamaged(w.byID(id)) }
+			if c.Participants().Has(p.id) && !without(c, gone) {
 				return false
 			}
 		}
@@ -361,7 +372,7 @@ func (t *trouble) reconfigure(f *Fault, c *client) {
 	}
 	t.w.tally.Asked++
 	t.changingMs = t.w.nowMs + t.w.plan.InitMs + t.w.plan.SyncMs
-	c.program.submit(zk.Request{Op: zk.OpReconfig, Path: zk.ConfigPath, Reconfig: t.w.change(f.N)})
+	c.program.submit(zk.Request{Op: zk.OpReconfig, Path: zk.ConfigPath, Reconfig: t.w.change(f)})
 	switch {
 	case f.ForMs == 0:
 	case f.N&muted != 0:
@@ -411,15 +422,22 @@ func (t *trouble) activated(p *process) {
 	t.w.after(f.ForMs, func() { t.endLeader(p) })
 }
 
-// change is the request for what the bits of n want. The list of all servers is
-// made from the newest configuration that anybody goes by.
-func (w *world) change(n int64) *zk.Reconfig {
-	newest := w.newestConfig()
+// change is the request for what a fault's bits want. The list of all servers is
+// made from the newest configuration that anybody goes by. Where groups and weights count
+// they are drawn again, and mostly all servers are named: without that a change is
+// refused while there are groups.
+func (w *world) change(f *Fault) *zk.Reconfig {
+	n, newest := f.N, w.newestConfig()
+	draws := branch(w.plan.Seed, "regroup", int(f.AtMs))
+	if w.plan.Grouped && !draws.oneIn(8) {
+		n |= wholeList
+	}
 	r := &zk.Reconfig{ConfigID: -1}
 	if n&wrongNumber != 0 {
 		r.ConfigID = newest.Version - 1
 	}
 	var joining, leaving, all []string
+	var participants []quorum.ID
 	for _, p := range w.servers {
 		m, wanted := newest.Member(p.id), partOf(n, p.place)
 		observer := wanted == partObserver || wanted == partMoved && m != nil && m.Observer
@@ -438,6 +456,12 @@ func (w *world) change(n int64) *zk.Reconfig {
 			observer = m.Observer
 		}
 		all = append(all, p.line(observer))
+		if !observer {
+			participants = append(participants, p.id)
+		}
+	}
+	if w.plan.Grouped {
+		all = append(all, weightLines(participants, draws)...)
 	}
 	list := func(lines []string) *string {
 		if len(lines) == 0 {
@@ -447,7 +471,9 @@ func (w *world) change(n int64) *zk.Reconfig {
 		return &text
 	}
 	if n&wholeList != 0 {
-		r.NewMembers = list(all)
+		if r.NewMembers = list(all); r.NewMembers != nil {
+			w.trouble.list = *r.NewMembers
+		}
 		return r
 	}
 	r.Joining, r.Leaving = list(joining), list(leaving)

@@ -219,12 +219,16 @@ func (t *trouble) strikeRot(f *Fault, p *process) {
 // flip changes a byte in a file; in the newest segment of the log, or in any
 // other file.
 func (t *trouble) flip(p *process, number uint64, inNewest bool) {
-	dir := dataDir + "/version-2"
+	logDir := t.w.plan.logDir() + "/version-2"
+	dir := logDir
+	if !inNewest && number>>48&1 == 0 {
+		dir = dataDir + "/version-2"
+	}
 	names, err := p.mem.List(dir)
 	if err != nil {
 		return
 	}
-	segments, _ := txnlog.Segments(p.mem, dir)
+	segments, _ := txnlog.Segments(p.mem, logDir)
 	newest := ""
 	if n := len(segments); n > 0 {
 		newest = segments[n-1].Name

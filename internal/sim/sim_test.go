@@ -148,6 +148,7 @@ var hunts = map[Mutant][]FaultKind{
 	SnapshotOutlivesRole:  {FaultForsake},
 	FailureUntold:         {FaultForsake},
 	FullLeaderStays:       {FaultFullDisk, FaultClientDrop},
+	WeightZeroLeads:       {FaultReconfig, FaultReconfig, FaultKill},
 	MarkIgnored:           {FaultFlipNewest, FaultKill},
 	DataTrusted:           {FaultPower, FaultCrashAtOp},
 }
@@ -184,6 +185,8 @@ func (p *Plan) prey(m Mutant) {
 	case SnapshotOutlivesRole, FailureUntold: // others go on, and the snapshot ends in time
 		p.Participants, p.SnapCount, p.Portions, p.SnapSlow, p.DiskMs, p.LinkBytes = 5, 40, 8, 5, 4, 1<<20
 		p.ForceSnapshot, p.SomeSnapshot = false, m == FailureUntold
+	case WeightZeroLeads:
+		p.Reconfig, p.Grouped, p.FinalizeMs = true, true, 0
 	case FullLeaderStays:
 		p.PreallocBytes = 16 << 10
 	case OutboxDrops:
@@ -216,6 +219,10 @@ func (p *Plan) prey(m Mutant) {
 				f.A = 0
 			}
 		case FaultReconfig:
+			if m == WeightZeroLeads { // the same servers, with other weights
+				f.N, f.ForMs = wholeList, 0
+				break
+			}
 			f.N = []int64{1<<9 | 1<<12, 3<<9 | 3<<12, 1<<9 | 1<<12, 3<<9 | 3<<12}[r.below(2)]
 			if f.N == 1<<9|1<<12 {
 				f.N, f.ForMs = f.N|muted, r.between(1, 60)

@@ -7,10 +7,11 @@ type trouble struct {
 	mute       *Fault           // of the leader that puts a reconfig in force next
 	epochCrash *Fault           // of the server that notes an epoch next
 	forsaking  forsaking
-	spoilt     bool  // a server's memory was damaged
-	unseen     bool  // a log may lack a record that no digest can show
-	untilMs    int64 // it has been calm since
-	changingMs int64 // until then a change of the ensemble may be on its way
+	list       string // of all servers, as it was asked for last
+	spoilt     bool   // a server's memory was damaged
+	unseen     bool   // a log may lack a record that no digest can show
+	untilMs    int64  // it has been calm since
+	changingMs int64  // until then a change of the ensemble may be on its way
 }
 
 // calmMs is how long what a fault has upset goes on after it.

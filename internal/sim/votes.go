@@ -100,6 +100,7 @@ func (q *pair) arrive(frame []byte) {
 		q.from.w.fail(fmt.Errorf("server %v cannot read the vote of %v: %w", q.to.node, q.from.node, err))
 		return
 	}
+	got.Config, got.Proposed = q.from.masks.realText(got.Config), q.from.masks.realText(got.Proposed)
 	q.from.w.note(q.to.node, "vote", q.from.node, got.Zxid, got.String())
 	if q.to.ignoresVote(&got) {
 		return
