@@ -60,17 +60,23 @@ func (s *Shell) readQuota(ctx context.Context, conn *client.Client, path string)
 	return quota{tree.ParseLimits(string(text)), tree.ParseLimits(string(used)), stat.Version}, nil
 }
 
+// quotaPath is the znode whose quota a command is about, where quotas can be shown.
+func (s *Shell) quotaPath(in *input) (string, error) {
+	if err := s.quotas(); err != nil {
+		return "", err
+	}
+	at := s.path(in.arg(0))
+	return at, zk.ValidatePath(at)
+}
+
 func runListQuota(ctx context.Context, s *Shell, in *input) error {
 	conn, ctx, cancel, err := s.within(ctx)
 	if err != nil {
 		return err
 	}
 	defer cancel()
-	if err := s.quotas(); err != nil {
-		return err
-	}
-	at := s.path(in.arg(0))
-	if err := zk.ValidatePath(at); err != nil {
+	at, err := s.quotaPath(in)
+	if err != nil {
 		return err
 	}
 	limits, _ := tree.QuotaZnodes(at)
@@ -205,11 +211,8 @@ func runDelQuota(ctx context.Context, s *Shell, in *input) error {
 		return err
 	}
 	defer cancel()
-	if err := s.quotas(); err != nil {
-		return err
-	}
-	at := s.path(in.arg(0))
-	if err := zk.ValidatePath(at); err != nil {
+	at, err := s.quotaPath(in)
+	if err != nil {
 		return err
 	}
 	q, err := s.readQuota(ctx, conn, at)
