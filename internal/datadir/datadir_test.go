@@ -526,8 +526,34 @@ func TestEpochsNeverFall(t *testing.T) {
 	if s.SetAccepted(1) == nil || s.SetCurrent(1) == nil || s.SetCurrent(3) == nil {
 		t.Error("an epoch fell, or ran ahead of its promise")
 	}
-	if content, _ := vfs.ReadFile(s.fs, "data/version-2/currentEpoch", 10); string(content) != "2" {
+	if content, _ := vfs.ReadFile(s.fs, "data/version-2/currentEpoch", 99); string(content) != "2\ncrc32 1ad5be0d\n" {
 		t.Errorf("content %q", content)
+	}
+}
+
+// A server whose log is old would lead with an epoch that no leader had, and what was
+// acknowledged would be lost: one bit in "1" makes it "9".
+func TestChangedBitInAnEpochFileIsFound(t *testing.T) {
+	const dir = "data/version-2/"
+	disk := vfs.NewMem()
+	s := open(t, disk)
+	_, err := s.LoadEpochs(0)
+	must(t, err)
+	must(t, s.SetAccepted(31))
+	must(t, s.SetCurrent(17))
+	must(t, s.Close())
+	for _, name := range []string{"acceptedEpoch", "currentEpoch"} {
+		info, err := disk.Stat(dir + name)
+		must(t, err)
+		for bit := range info.Size * 8 {
+			must(t, disk.FlipByte(dir+name, bit/8, 1<<(bit%8)))
+			s := open(t, disk)
+			if got, err := s.LoadEpochs(0); err == nil && got != (Epochs{31, 17}) {
+				t.Errorf("bit %d of %s: %+v", bit, name, got)
+			}
+			must(t, s.Close())
+			must(t, disk.FlipByte(dir+name, bit/8, 1<<(bit%8)))
+		}
 	}
 }
 

@@ -3,9 +3,11 @@ package datadir
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
@@ -157,22 +159,34 @@ func (s *Store) RaiseEpochs(epoch uint32) error {
 
 func (s *Store) readEpoch(name string) (epoch uint32, found bool, err error) {
 	full := filepath.Join(s.snapDir, name)
-	number, err := readNumber(s.fs, full)
+	number, rest, err := readNumber(s.fs, full)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, false, nil
 	}
+	const restore = "put back the epoch files from a backup of the same server"
 	if err == nil && (number < 0 || number > 1<<32-1) {
-		err = &vfs.Corruption{File: full, Expected: "an epoch", Found: strconv.FormatInt(number, 10),
-			Remedy: "put back the epoch files from a backup of the same server"}
+		err = &vfs.Corruption{File: full, Expected: "an epoch", Found: strconv.FormatInt(number, 10), Remedy: restore}
+	}
+	rest = strings.TrimSpace(rest)
+	if want := epochCheck(uint32(number)); err == nil && rest != "" && rest != want {
+		err = &vfs.Corruption{File: full, Expected: fmt.Sprintf("%q below %d", want, number), Found: fmt.Sprintf("%.40q", rest),
+			Remedy: restore + "; if you wrote the first line yourself, remove the second"}
 	}
 	return uint32(number), err == nil, err
 }
 
-// writeEpoch replaces a file; ZooKeeper writes no newline.
+// epochCheck is the second line of an epoch file. A changed bit can make one epoch
+// another, with which a server whose log is old would lead. ZooKeeper reads the first
+// line alone, and replaces the whole file when it writes: a file without a second line
+// is its, and taken as it is.
+func epochCheck(epoch uint32) string {
+	return fmt.Sprintf("crc32 %08x", crc32.ChecksumIEEE([]byte(strconv.FormatUint(uint64(epoch), 10))))
+}
+
 func (s *Store) writeEpoch(name string, epoch uint32) error {
 	full := filepath.Join(s.snapDir, name)
-	err := vfs.ReplaceFile(s.fs, full, full+tempSuffix, []byte(strconv.FormatUint(uint64(epoch), 10)))
-	if err != nil {
+	content := fmt.Appendf(nil, "%d\n%s\n", epoch, epochCheck(epoch))
+	if err := vfs.ReplaceFile(s.fs, full, full+tempSuffix, content); err != nil {
 		return fmt.Errorf("set %s to %d: %w", name, epoch, err)
 	}
 	return nil

@@ -18,7 +18,7 @@ const smallFileBytes = 1 << 10
 // is false when there is no such file, as for a standalone server.
 func MyID(fsys vfs.FS, dataDir string) (id int64, found bool, err error) {
 	name := filepath.Join(dataDir, "myid")
-	id, err = readNumber(fsys, name)
+	id, _, err = readNumber(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, false, nil
 	}
@@ -28,21 +28,22 @@ func MyID(fsys vfs.FS, dataDir string) (id int64, found bool, err error) {
 	return id, err == nil, err
 }
 
-// readNumber reads the decimal number in the first line of a small file.
-func readNumber(fsys vfs.FS, name string) (int64, error) {
+// readNumber reads the decimal number in the first line of a small file, and what
+// comes below it.
+func readNumber(fsys vfs.FS, name string) (number int64, rest string, err error) {
 	content, err := vfs.ReadFile(fsys, name, smallFileBytes)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	line, _, _ := strings.Cut(string(content), "\n")
-	number, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+	line, rest, _ := strings.Cut(string(content), "\n")
+	number, err = strconv.ParseInt(strings.TrimSpace(line), 10, 64)
 	if err != nil {
-		return 0, &vfs.Corruption{
+		return 0, "", &vfs.Corruption{
 			File: name, Expected: "a decimal number in the first line", Found: fmt.Sprintf("%.40q", line),
 			Remedy: "put back the file from a backup of the same server",
 		}
 	}
-	return number, nil
+	return number, rest, nil
 }
 
 // initializeName marks a directory that may begin a new history although
