@@ -35,10 +35,13 @@ type conn struct {
 	stop func() bool // ends the watch over the context
 }
 
-// dial opens a connection and a session. It is closed when ctx ends.
-func dial(ctx context.Context, addr string) (*conn, error) {
-	var d net.Dialer
-	n, err := d.DialContext(ctx, "tcp", addr)
+// dial opens a connection to one of the servers, and a session. It is closed when ctx ends.
+func (o *Options) dial(ctx context.Context, addr string) (*conn, error) {
+	open := o.Dial
+	if open == nil {
+		open = new(net.Dialer).DialContext
+	}
+	n, err := open(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("loadgen: connect: %w", err)
 	}

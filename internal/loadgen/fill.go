@@ -28,7 +28,7 @@ func Fill(ctx context.Context, o Options) error {
 		return err
 	}
 	o = o.withDefaults()
-	c, err := dial(ctx, o.Addrs[0])
+	c, err := o.dial(ctx, o.Addrs[0])
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func Tree(ctx context.Context, o Options, n int) (string, error) {
 		return "", err
 	}
 	o = o.withDefaults()
-	c, err := dial(ctx, o.Addrs[0])
+	c, err := o.dial(ctx, o.Addrs[0])
 	if err != nil {
 		return "", err
 	}
@@ -97,10 +97,13 @@ func treePath(prefix string, n int) string {
 	return fmt.Sprintf("%s/t%06d/n%06d", prefix, n/treeWidth, n%treeWidth)
 }
 
-// Answers asks a server for the data of one znode, with a session of its own,
+// Answers asks the first server for the data of one znode, with a session of its own,
 // and returns nil when it has answered.
-func Answers(ctx context.Context, addr, path string) error {
-	c, err := dial(ctx, addr)
+func Answers(ctx context.Context, o Options, path string) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	c, err := o.dial(ctx, o.Addrs[0])
 	if err != nil {
 		return err
 	}
@@ -117,7 +120,7 @@ func Clean(ctx context.Context, o Options) error {
 		return err
 	}
 	o = o.withDefaults()
-	c, err := dial(ctx, o.Addrs[0])
+	c, err := o.dial(ctx, o.Addrs[0])
 	if err != nil {
 		return err
 	}

@@ -120,6 +120,26 @@ func TestEveryWorkloadSendsWhatItSays(t *testing.T) {
 	}
 }
 
+func TestEveryConnectionIsDialedAsTold(t *testing.T) {
+	s := newFakeServer(t)
+	o := s.options()
+	addr, dialed := o.Addrs[0], 0
+	o.Addrs, o.Operations, o.Znodes, o.Connections = []string{"nowhere:1"}, 10, 10, 2
+	var mu sync.Mutex
+	o.Dial = func(ctx context.Context, network, asked string) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if dialed++; asked != "nowhere:1" {
+			t.Errorf("dials %s", asked)
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	_, err := Run(t.Context(), o)
+	if err := errors.Join(err, Fill(t.Context(), o), Answers(t.Context(), o, "/bench"), Clean(t.Context(), o)); err != nil || dialed != 2+3 {
+		t.Errorf("%d connections: %v", dialed, err)
+	}
+}
+
 func TestRefusalsAreCounted(t *testing.T) {
 	s := newFakeServer(t)
 	s.answer = func(q *zk.Request) (zk.Code, *zk.Result) { return zk.ErrNoNode, nil }

@@ -1,7 +1,9 @@
 package loadgen
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -39,6 +41,9 @@ var Workloads = []Workload{Get, Set, Create, Mix}
 type Options struct {
 	// Addrs are host:port of servers; connections go to them in turn.
 	Addrs []string
+
+	// Dial opens a connection, with TLS for one; nil dials TCP. Any goroutine calls it.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	// Workload is what to send; default Get.
 	Workload Workload

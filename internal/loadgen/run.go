@@ -68,7 +68,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 // open connects, and makes each connection's parent if it will create.
 func open(ctx context.Context, o *Options) (conns []*conn, sources []*source, err error) {
 	for i := range o.Connections {
-		c, err := dial(ctx, o.Addrs[i%len(o.Addrs)])
+		c, err := o.dial(ctx, o.Addrs[i%len(o.Addrs)])
 		if err != nil {
 			return conns, nil, err
 		}

@@ -31,6 +31,8 @@ type plan struct {
 	heapMiB     int
 	config      []string
 	json        bool
+	secure      bool                  // clients speak TLS
+	tls         *servers.Certificates // while it is measured
 }
 
 const usage = `usage: bench compare [flags]
@@ -90,6 +92,7 @@ func parse(args []string) (*plan, error) {
 	f.IntVar(&p.dataBytes, "data-bytes", 100, "data of each znode")
 	f.IntVar(&p.znodes, "znodes", 1_000_000, "znodes for memory and restart")
 	f.IntVar(&p.heapMiB, "heap", 4096, "heap limit of a Java server, MiB")
+	f.BoolVar(&p.secure, "tls", false, "the load comes over TLS; Apache's server uses Netty then")
 	f.BoolVar(&p.json, "json", false, "print JSON, every repetition included")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -133,6 +136,14 @@ func compare(ctx context.Context, p *plan) error {
 		if err := k.Install(ctx); err != nil {
 			return err
 		}
+	}
+	if p.secure {
+		var err error
+		if p.tls, err = servers.NewCertificates(); err != nil {
+			return err
+		}
+		defer p.tls.Remove()
+		p.config = append(p.config, p.tls.Config()...)
 	}
 	r := newReport(p)
 	for n := range p.repetitions {

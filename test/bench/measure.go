@@ -133,8 +133,12 @@ func (p *plan) with(ctx context.Context, k servers.Kind, f func(*servers.Server)
 }
 
 func (p *plan) options(addrs ...string) loadgen.Options {
-	return loadgen.Options{Addrs: addrs, Connections: p.connections, InFlight: p.inFlight,
+	o := loadgen.Options{Addrs: addrs, Connections: p.connections, InFlight: p.inFlight,
 		DataBytes: p.dataBytes, Znodes: loadZnodes, Duration: p.duration}
+	if p.tls != nil {
+		o.Dial = p.tls.Dial
+	}
+	return o
 }
 
 // loads warms the server up and measures the chosen loads.
@@ -233,7 +237,7 @@ func (p *plan) tree(ctx context.Context, s *servers.Server, m measured) error {
 		return err
 	}
 	for {
-		if err = loadgen.Answers(ctx, s.Addr, last); err == nil || time.Since(start) > 5*time.Minute || ctx.Err() != nil {
+		if err = loadgen.Answers(ctx, p.options(s.Addr), last); err == nil || time.Since(start) > 5*time.Minute || ctx.Err() != nil {
 			break
 		}
 		time.Sleep(5 * time.Millisecond) // until the server is ready, nothing tells

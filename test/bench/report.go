@@ -30,10 +30,14 @@ func ensembleOf(size int) string {
 }
 
 func newReport(p *plan) *report {
+	over := ""
+	if p.secure {
+		over = ", over TLS"
+	}
 	r := &report{Machine: machine(), Samples: map[string][]measured{},
 		size: p.size,
-		Load: fmt.Sprintf("%s, %d connections, %d requests in flight on each, %d bytes of data, %v each, median of %d",
-			ensembleOf(p.size), p.connections, p.inFlight, p.dataBytes, p.duration, p.repetitions)}
+		Load: fmt.Sprintf("%s%s, %d connections, %d requests in flight on each, %d bytes of data, %v each, median of %d",
+			ensembleOf(p.size), over, p.connections, p.inFlight, p.dataBytes, p.duration, p.repetitions)}
 	for _, k := range p.kinds {
 		r.Servers = append(r.Servers, k.Name())
 	}

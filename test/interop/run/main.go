@@ -77,13 +77,13 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	var files *tlsFiles
+	var files *servers.Certificates
 	if *secure {
-		if files, err = makeTLS(); err != nil {
+		if files, err = servers.NewCertificates(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 2
 		}
-		defer files.remove()
+		defer files.Remove()
 	}
 	r := &report{out: os.Stdout, verbose: *verbose}
 	for _, s := range suites {
@@ -145,9 +145,9 @@ func checkSuites(chosen string) error {
 
 // A target is what a suite runs against.
 type target struct {
-	kinds []servers.Kind // one server, or an ensemble
-	addr  string         // of what runs already
-	tls   *tlsFiles      // nil: plain
+	kinds []servers.Kind        // one server, or an ensemble
+	addr  string                // of what runs already
+	tls   *servers.Certificates // nil: plain
 }
 
 // start starts it, unless it runs already, and returns the address for clients
@@ -156,7 +156,10 @@ func (t target) start(ctx context.Context) (addr string, end func() error, err e
 	if t.addr != "" {
 		return t.addr, func() error { return nil }, nil
 	}
-	config := append(t.tls.serverConfig(), serverConfig...)
+	config := slices.Clone(serverConfig)
+	if t.tls != nil {
+		config = append(t.tls.Config(), config...)
+	}
 	properties, err := serverProperties()
 	if err != nil {
 		return "", nil, err
@@ -189,6 +192,18 @@ func startLate(ctx context.Context, e *servers.Ensemble) error {
 	return e.Member(1).AwaitMode(ctx, "follower")
 }
 
+// tlsVariables tell the suites' clients where the certificates are; Java's take properties.
+func tlsVariables(files *servers.Certificates) []string {
+	if files == nil {
+		return nil
+	}
+	return []string{"ZK_TLS=" + files.Dir, "JAVA_TOOL_OPTIONS=" + strings.Join([]string{
+		"-Dzookeeper.client.secure=true",
+		"-Dzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty",
+		"-Dzookeeper.ssl.trustStore.location=" + files.Path("ca.pem"),
+	}, " ")}
+}
+
 // runSuite installs what the suite needs, starts fresh servers for it and runs
 // it. The suite sees the address for clients as ZK_ADDRESS.
 func runSuite(ctx context.Context, s suite, t target) ([]result, error) {
@@ -212,7 +227,7 @@ func runSuite(ctx context.Context, s suite, t target) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.variables = append(append(e.variables, "ZK_ADDRESS="+addr), t.tls.variables()...)
+	e.variables = append(append(e.variables, "ZK_ADDRESS="+addr), tlsVariables(t.tls)...)
 	results, err := s.run(ctx, e)
 	return results, errors.Join(err, end())
 }

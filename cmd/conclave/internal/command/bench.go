@@ -15,6 +15,7 @@ import (
 // bench is the flags of `conclave bench`.
 type bench struct {
 	outputFlag
+	tls     tlsFlags
 	options loadgen.Options
 	servers string
 	keep    bool
@@ -42,11 +43,13 @@ flight. The workloads are get, set, create and mix; without a name, all of
 them in turn. The znodes are made below --prefix and removed at the end.
 make bench-compare starts Apache ZooKeeper and Conclave itself and compares.`,
 		Example: `  conclave bench
-  conclave bench get --connections 1 --in-flight 1 --duration 5s`,
+  conclave bench get --connections 1 --in-flight 1 --duration 5s
+  conclave bench set --server zk+tls://zk1:2281 --tls-ca ca.pem`,
 		ValidArgs: workloadNames(),
 		RunE:      v.run,
 	}
 	v.add(c)
+	v.tls.add(c)
 	f := c.Flags()
 	f.StringVarP(&v.servers, "server", "s", "", "host:port[,host:port...] (default $CONCLAVE_STORE, else "+cli.DefaultServers+")")
 	f.IntVar(&v.options.Connections, "connections", 8, "connections, each a session of its own")
@@ -77,8 +80,8 @@ func (v *bench) run(c *cobra.Command, names []string) error {
 	if err != nil {
 		return err
 	}
-	if store.TLS {
-		return cli.Usage("name the servers' port without TLS", "bench speaks no TLS")
+	if v.options.Dial, err = v.tls.dial(store); err != nil {
+		return err
 	}
 	v.options.Addrs = cli.ServerList(store.Servers)
 	if len(names) == 0 {
