@@ -1,10 +1,15 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/tally"
 )
 
 // mntr prints what a server measures, one key a line.
@@ -99,11 +104,32 @@ func (c Commands) figures(s *server.Server) Fields {
 			put("backup_age", b.Age.Milliseconds())
 		}
 	}
+	read, written := s.Namespaces()
+	putNamespaces("read", read, put)
+	putNamespaces("write", written, put)
 	put("tree_digest", st.Digest)
 	if st.Ensemble != nil {
 		ensembleFigures(&st, put)
 	}
 	return fields
+}
+
+// namespacesTold is how many namespaces are told of, the busiest ones.
+const namespacesTold = 100
+
+// putNamespaces tells requests by the first name of their path, as ZooKeeper names them. A
+// name that would be another field, or another line, is not told.
+func putNamespaces(of string, all map[string]tally.Named, put func(string, any)) {
+	names := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(name string) bool {
+		return strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+	})
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(all[b].Count, all[a].Count), strings.Compare(a, b))
+	})
+	for _, name := range names[:min(len(names), namespacesTold)] {
+		put("cnt_"+name+"_"+of+"_per_namespace", all[name].Count)
+		put("sum_"+name+"_"+of+"_per_namespace", all[name].Sum)
+	}
 }
 
 // spaced keeps what somebody else has written within its line, and its field.

@@ -3,6 +3,7 @@ package server
 import (
 	"sync"
 
+	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/tally"
 	"github.com/conclave-project/conclave/internal/tree"
 )
@@ -118,26 +119,43 @@ func (s *Server) reportConns(out *Meters) {
 	s.meters.repliesMu.Lock()
 	sizes := s.meters.replies
 	s.meters.repliesMu.Unlock()
+	latestMs := int64(-1)
+	out.ReadBy = s.readBy(func(c *conn) {
+		newer := c.stats.respondedMs > latestMs
+		if newer && c.replies.last != 0 {
+			latestMs = c.stats.respondedMs
+		}
+		sizes.add(&c.replies, newer)
+	})
+	out.ReplyBytes = sizes.sizes()
+}
+
+// readBy are the reads by namespace; each is called for every connection, with its out.mu held.
+func (s *Server) readBy(each func(c *conn)) map[string]tally.Named {
 	var reads tally.Names
 	s.meters.spaces.mu.Lock()
 	for name, n := range s.meters.spaces.now.All() {
 		reads.Note(name, n.Count, n.Sum)
 	}
 	s.meters.spaces.mu.Unlock()
-	latestMs := int64(-1)
 	for _, c := range s.conns.all() {
 		c.out.mu.Lock()
-		newer := c.stats.respondedMs > latestMs
-		if newer && c.replies.last != 0 {
-			latestMs = c.stats.respondedMs
-		}
-		sizes.add(&c.replies, newer)
+		each(c)
 		for i := range c.spaces {
 			reads.Note(c.spaces[i].name, c.spaces[i].Count, c.spaces[i].Sum)
 		}
 		c.out.mu.Unlock()
 	}
-	out.ReplyBytes, out.ReadBy = sizes.sizes(), reads.All()
+	return reads.All()
+}
+
+// Namespaces are the reads that were answered at once, with the bytes of their replies, and
+// the writes that were delivered, with those of path and data, by the first name of the
+// path. Like Status it waits until Run is running.
+func (s *Server) Namespaces() (read, written map[string]tally.Named) {
+	read = s.readBy(func(*conn) {})
+	s.inspect(func(r *replica.Replica) { written = r.Tallies().Written.All() })
+	return read, written
 }
 
 // resetReplies begins the sizes of replies again.

@@ -128,6 +128,7 @@ func serveDashboard(ctx context.Context, address string, source *dashSource, cha
 const (
 	dashElections = 200
 	dashClients   = 200
+	dashPaths     = 50
 	dashWatches   = 1000
 	dashTimeout   = 5 * time.Second // for each answer of a server
 )

@@ -188,7 +188,7 @@ func TestDashboardChangesTheTree(t *testing.T) {
 func TestDashboardListsALargeDirectoryInPages(t *testing.T) {
 	e := startServers(t, 1, 0, nil)
 	ctx := awaittest.Within(t)
-	c := visitorAt(t, e.Addr(1))
+	c := visitorAt(t, e.Addr(1), "/busy")
 	defer c.Close()
 	for i := range 25 {
 		if _, _, err := c.CreateAll(ctx, fmt.Sprintf("/many/%02d", i), nil, client.CreateOptions{}); err != nil {

@@ -30,8 +30,6 @@ type dashSource struct {
 	before   *look
 	page     *dashPage
 	elected  *dashElected
-	dumped   dumped
-	dumpedAt time.Time
 
 	connecting sync.Mutex // guards
 	session    *client.Client
@@ -55,13 +53,15 @@ func (d *dashSource) close() {
 
 // dashPage is a look at the servers, and what they did since the one before, as JSON.
 type dashPage struct {
-	Time     string   `json:"time"`
-	Seconds  float64  `json:"seconds,omitempty"` // between the two looks
-	Sessions *int64   `json:"sessions,omitempty"`
-	Servers  []load   `json:"servers"`
-	Clients  []busy   `json:"clients"` // the busiest
-	More     int      `json:"moreClients,omitempty"`
-	Problems []string `json:"problems,omitempty"`
+	Time     string     `json:"time"`
+	Seconds  float64    `json:"seconds,omitempty"` // between the two looks
+	Sessions *int64     `json:"sessions,omitempty"`
+	Servers  []load     `json:"servers"`
+	Clients  []busy     `json:"clients"` // the busiest
+	More     int        `json:"moreClients,omitempty"`
+	Paths    []trodden  `json:"paths"`  // the busiest
+	Limits   []limitHit `json:"limits"` // that were hit
+	Problems []string   `json:"problems,omitempty"`
 	at       time.Time
 }
 
@@ -80,7 +80,8 @@ func (d *dashSource) Look(ctx context.Context) (any, error) {
 	}
 	p := newPage(d.before, &now, &elected{})
 	d.before = &now
-	d.page = &dashPage{Time: p.Time, Seconds: p.Seconds, Sessions: p.Sessions, Servers: p.Servers, Clients: p.Clients, Problems: p.Problems, at: now.at}
+	d.page = &dashPage{Time: p.Time, Seconds: p.Seconds, Sessions: p.Sessions, Servers: p.Servers, Clients: p.Clients,
+		Paths: p.Paths[:min(len(p.Paths), dashPaths)], Limits: p.Limits, Problems: p.Problems, at: now.at}
 	if n := len(p.Clients) - dashClients; n > 0 {
 		d.page.Clients, d.page.More = p.Clients[:dashClients], n
 	}
@@ -102,57 +103,20 @@ func (d *dashSource) Elections(ctx context.Context) (any, error) {
 	if d.elected != nil && time.Since(d.elected.at) < freshTime {
 		return d.elected, nil
 	}
-	addresses := d.overseer.named
-	if d.before != nil {
-		addresses = d.before.addresses()
-	}
-	e := d.overseer.elected(ctx, addresses)
-	found := &dashElected{Elections: append([]seen{}, e.all...), More: e.more, Others: []foreign{}, Problem: e.problem, at: time.Now()}
-	if told, err := d.dump(ctx); err == nil {
-		found.Others = foreignElections(told.ephemerals)
-	}
-	d.elected = found
-	return found, nil
+	at := d.lastLook(ctx)
+	e := d.overseer.elected(ctx, at)
+	d.elected = &dashElected{Elections: append([]seen{}, e.all...), More: e.more, Others: append([]foreign{}, e.others...),
+		Problem: e.problem, at: time.Now()}
+	return d.elected, nil
 }
 
-// dumpTime is how long sessions and ephemerals that were told count: a leader copies all of
-// them to answer.
-const dumpTime = 5 * time.Second
-
-// dump asks for sessions and ephemerals. The caller has looking.
-func (d *dashSource) dump(ctx context.Context) (dumped, error) {
-	if !d.dumpedAt.IsZero() && time.Since(d.dumpedAt) < dumpTime {
-		return d.dumped, nil
-	}
-	i, err := d.inspector(ctx)
-	if err != nil {
-		return dumped{}, err
-	}
-	told, err := i.dump(ctx)
-	if err == nil {
-		d.dumped, d.dumpedAt = told, time.Now()
-	}
-	return told, err
-}
-
-// inspector asks the servers that have answered last. The caller has looking.
-func (d *dashSource) inspector(ctx context.Context) (*inspector, error) {
+// lastLook is the last look at the servers, or the first. The caller has looking.
+func (d *dashSource) lastLook(ctx context.Context) *look {
 	if d.before == nil {
 		now := d.overseer.look(ctx)
 		d.before = &now
 	}
-	i := d.overseer.inspector
-	i.servers, i.remarks = nil, new(strings.Builder)
-	for _, s := range d.before.servers {
-		if s.Error == "" {
-			i.servers = append(i.servers, s)
-		}
-	}
-	if len(i.servers) == 0 {
-		return nil, unanswered(d.before.servers)
-	}
-	slices.SortStableFunc(i.servers, func(a, b standing) int { return knowsAll(b) - knowsAll(a) })
-	return &i, nil
+	return d.before
 }
 
 // dashSessions are the sessions of the ensemble, as JSON.
@@ -164,11 +128,12 @@ type dashSessions struct {
 func (d *dashSource) Sessions(ctx context.Context) (any, error) {
 	d.looking.Lock()
 	defer d.looking.Unlock()
-	told, err := d.dump(ctx)
+	at := d.lastLook(ctx)
+	told, err := d.overseer.dump(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	i, err := d.inspector(ctx)
+	i, err := d.overseer.asking(at)
 	if err != nil {
 		return nil, err
 	}
@@ -184,8 +149,9 @@ type dashArmed struct {
 
 func (d *dashSource) Watches(ctx context.Context, path string) (any, error) {
 	d.looking.Lock()
-	i, err := d.inspector(ctx)
+	at := d.lastLook(ctx)
 	d.looking.Unlock()
+	i, err := d.overseer.asking(at)
 	if err != nil {
 		return nil, err
 	}

@@ -43,14 +43,16 @@ func newTop() *cobra.Command {
   conclave top -o json --interval 10s | jq '.servers[].writesPerSecond'`,
 		Long: `Shows the servers of an ensemble as status does, with what they do now: requests,
 reads and writes a second, latencies of half and of 99 % of them since the last
-look, connections, watches, requests that wait; the elections of the tree; the
-clients that send the most. On a terminal the page is renewed until q is typed:
+look, connections, watches, requests that wait; the elections of the tree, and those
+of Curator and kazoo by the names of their znodes; limits that were hit; the first
+names of paths with the most requests; the clients that send the most. On a terminal
+the page is renewed until q is typed:
 
   q               ends it
   s               sorts clients by the next figure
   p, space        pauses, and goes on
   +, -            looks less, or more, often
-  tab             goes to the other list
+  tab             goes to the next list
   arrows, page up, page down   move through it
 
 Elsewhere, or with --once or -o json, it is one page: of two looks, with --interval
@@ -58,9 +60,9 @@ between them.
 
 Works with any ZooKeeper, as far as it tells: srvr, mntr, conf and cons, by four-
 letter word or on the admin port. Apache's servers tell latencies since their start
-alone, which have a * behind them. Elections are those of this project, and are
-looked at in a session, with --auth and --jaas. The exit code is 3 if no server
-answers.`,
+alone, which have a * behind them. Paths are told by mntr, and elections of other
+libraries by dump; those of this project are looked at in a session, with --auth and
+--jaas. The exit code is 3 if no server answers.`,
 		Args: takes(0),
 		RunE: v.run,
 	}
@@ -129,7 +131,7 @@ func (v *topping) page(ctx context.Context, c *cobra.Command, p *cli.Printer, o 
 	}
 	next := time.NewTimer(v.interval)
 	defer next.Stop()
-	found := o.elected(ctx, before.addresses())
+	found := o.elected(ctx, &before)
 	select {
 	case <-next.C:
 	case <-ctx.Done():

@@ -51,9 +51,9 @@ func TestTopTellsWhatWasDoneBetweenTwoLooks(t *testing.T) {
 		`"readMs":{"p50":0.1035,"p99":0.1035},"writeMs":{"p50":1.9195,"p99":1.9195}},` +
 		`{"server":"b:1","mode":"follower","received":20},` +
 		`{"server":"c:1","mode":"follower","received":20,"readMs":{"p50":1,"p99":7.5},"sinceStart":true},` +
-		`{"server":"d:1","error":"refused"}],"elections":[],"clients":[` +
+		`{"server":"d:1","error":"refused"}],"elections":[],"others":[],"clients":[` +
 		`{"session":"0x7","client":"10.0.0.7:1","server":"a:1","requestsPerSecond":5,"received":30,"lastOp":"GETD"},` +
-		`{"session":"0x8","client":"10.0.0.8:1","server":"a:1","requestsPerSecond":2,"received":8}],"problems":["elections: none"]}`
+		`{"session":"0x8","client":"10.0.0.8:1","server":"a:1","requestsPerSecond":2,"received":8}],"paths":[],"limits":[],"problems":["elections: none"]}`
 	if string(got) != want {
 		t.Errorf("%s, want\n%s", got, want)
 	}
@@ -74,6 +74,45 @@ func TestTopTellsWhatWasDoneBetweenTwoLooks(t *testing.T) {
 		if !strings.Contains(text.String(), line) {
 			t.Errorf("no line %q in\n%s", line, text.String())
 		}
+	}
+}
+
+// Each server counts the reads that it answers, and every write; what began again, or was not
+// told before, is nobody's load.
+func TestTopTellsPathsAndLimits(t *testing.T) {
+	mntr := func(pairs ...string) map[string]string {
+		m := map[string]string{}
+		for i := 0; i < len(pairs); i += 2 {
+			m["zk_"+pairs[i]] = pairs[i+1]
+		}
+		return m
+	}
+	before := lookOf(0, -1,
+		standing{Server: "a:1", Mntr: mntr("cnt_orders_read_per_namespace", "100", "sum_orders_read_per_namespace", "1000",
+			"cnt_orders_write_per_namespace", "50", "sum_orders_write_per_namespace", "500", "watches_rejected", "7", "throttled_ops", "9")},
+		standing{Server: "b:1", Mntr: mntr("cnt_orders_write_per_namespace", "40", "sum_orders_write_per_namespace", "400")},
+		standing{Server: "c:1"})
+	now := lookOf(10, -1,
+		standing{Server: "a:1", Mntr: mntr("cnt_orders_read_per_namespace", "300", "sum_orders_read_per_namespace", "3000",
+			"cnt_orders_write_per_namespace", "150", "sum_orders_write_per_namespace", "2500", "watches_rejected", "10", "throttled_ops", "2",
+			"cnt_a_read_per_namespace_read_per_namespace", "5")},
+		standing{Server: "b:1", Mntr: mntr("cnt_orders_write_per_namespace", "138", "sum_orders_write_per_namespace", "2360",
+			"cnt_stock_read_per_namespace", "1000", "sum_stock_read_per_namespace", "9000", "cnt_/_write_per_namespace", "10")},
+		standing{Server: "c:1", Mntr: mntr("cnt_orders_read_per_namespace", "1000", "watches_rejected", "99")})
+	p := newPage(before, now, &elected{})
+	got, err := json.Marshal([]any{p.Paths, p.Limits})
+	const want = `[[{"path":"/stock","readsPerSecond":100,"writesPerSecond":0,"bytesPerSecond":900},` +
+		`{"path":"/orders","readsPerSecond":20,"writesPerSecond":10,"bytesPerSecond":400},` +
+		`{"path":"/","readsPerSecond":0,"writesPerSecond":1,"bytesPerSecond":0},` +
+		`{"path":"/a_read_per_namespace","readsPerSecond":0.5,"writesPerSecond":0,"bytesPerSecond":0}],` +
+		`[{"server":"a:1","limit":"watches_rejected","times":3}]]`
+	if err != nil || string(got) != want {
+		t.Errorf("%s, %v, want\n%s", got, err, want)
+	}
+	var text strings.Builder
+	if err := p.text(&text); err != nil || !strings.Contains(text.String(), "limit hit on a:1: watches_rejected, 3 times\n") ||
+		!strings.Contains(text.String(), "/stock                 100      0         900\n") {
+		t.Errorf("%v\n%s", err, text.String())
 	}
 }
 
@@ -140,6 +179,8 @@ func TestTopOfAnEnsemble(t *testing.T) {
 	e := startServers(t, 3, 0, nil)
 	leadIn(t, strings.Join(e.Addrs(), ","), "billing/nightly")
 	busyClient(t, e.Addr(2))
+	const candidate = "/_c_3f1c9a52-6d0c-4b7e-9f31-0a1b2c3d4e5f-latch-0000000004"
+	visitorAt(t, e.Addr(3), candidate)
 	got, said, err := asJSON[page](t, newTop(), "--server", e.Addr(1), "--interval", "1s", "--admin-port", "0")
 	if err != nil || said != "" || len(got.Servers) != 3 || got.Sessions == nil || got.Seconds < 1 {
 		t.Fatalf("%+v, %q, %v", got, said, err)
@@ -159,6 +200,12 @@ func TestTopOfAnEnsemble(t *testing.T) {
 	if len(got.Elections) != 1 || got.Elections[0].Leader != "anna" || got.Elections[0].Token == 0 || got.Elections[0].Election != "billing/nightly" {
 		t.Errorf("elections: %+v", got.Elections)
 	}
+	if len(got.Others) != 1 || "/"+got.Others[0].Leader != candidate || got.Others[0].Library != "Curator" {
+		t.Errorf("elections of others: %+v", got.Others)
+	}
+	if len(got.Paths) == 0 || got.Paths[0].Path != "/busy" || got.Paths[0].Reads < 1 || got.Paths[0].Writes < 1 || got.Paths[0].Bytes < 1 {
+		t.Errorf("paths: %+v", got.Paths)
+	}
 	text, _, err := play(t, newTop(), "--server", e.Addr(1), "--interval", "500ms", "--clients", "1", "--elections", "0")
 	if err != nil || strings.Contains(text, "nightly") || strings.Count(text, e.Addr(2)) != 2 || !strings.Contains(text, "3 of 3 servers serve") {
 		t.Errorf("%v\n%s", err, text)
@@ -168,7 +215,7 @@ func TestTopOfAnEnsemble(t *testing.T) {
 // busyClient reads and writes until the test ends.
 func busyClient(t *testing.T, addr string) {
 	t.Helper()
-	c := visitorAt(t, addr)
+	c := visitorAt(t, addr, "/busy")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -184,7 +231,8 @@ func busyClient(t *testing.T, addr string) {
 	})
 }
 
-func visitorAt(t *testing.T, addr string) *client.Client {
+// visitorAt is a client that has made an ephemeral.
+func visitorAt(t *testing.T, addr, path string) *client.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 	defer cancel()
@@ -193,7 +241,7 @@ func visitorAt(t *testing.T, addr string) *client.Client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	if _, _, err := c.Create(ctx, "/busy", nil, client.CreateOptions{Mode: zk.Ephemeral}); err != nil {
+	if _, _, err := c.Create(ctx, path, nil, client.CreateOptions{Mode: zk.Ephemeral}); err != nil {
 		t.Fatal(err)
 	}
 	return c

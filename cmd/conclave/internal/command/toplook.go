@@ -17,7 +17,7 @@ import (
 )
 
 // overseer looks at the servers of an ensemble, and at its elections, as often as it is
-// asked to. One goroutine at a time may call look, and one elected.
+// asked to. One goroutine at a time may call look, and one elected or dump.
 type overseer struct {
 	inspector
 	store     cli.Store
@@ -29,6 +29,8 @@ type overseer struct {
 	elections int               // how many are looked at
 	open      func(ctx context.Context, servers string) (*opened, error)
 	opened    *opened // where elections are looked at; nil before, and after an error
+	dumped    dumped  // at dumpedAt
+	dumpedAt  time.Time
 }
 
 func (v *topping) overseer() (*overseer, error) {
@@ -186,19 +188,25 @@ func (o *overseer) askClients(ctx context.Context, all []standing, problems []st
 // elected is what was seen of the elections.
 type elected struct {
 	all     []seen
-	more    int // there are, and were not looked at
+	more    int       // there are, and were not looked at
+	others  []foreign // of other libraries
 	problem string
 }
 
-// elected looks at the first elections of the tree, if any are asked for. servers are where
-// a session may be opened.
-func (o *overseer) elected(ctx context.Context, servers []string) elected {
+// elected looks at the first elections of the tree, if any are asked for, at the servers of
+// a look.
+func (o *overseer) elected(ctx context.Context, at *look) elected {
 	if o.elections == 0 {
 		return elected{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	e, err := o.lookAtElections(ctx, servers)
+	var others []foreign
+	if told, err := o.dump(ctx, at); err == nil { // few servers allow it, and nobody has promised that they do
+		others = foreignElections(told.ephemerals)
+	}
+	e, err := o.lookAtElections(ctx, at.addresses())
+	e.others = others
 	if err == nil {
 		return e
 	}
@@ -209,7 +217,43 @@ func (o *overseer) elected(ctx context.Context, servers []string) elected {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("no session within %v", o.timeout)
 	}
-	return elected{problem: "elections: " + err.Error()}
+	return elected{others: others, problem: "elections: " + err.Error()}
+}
+
+// dumpTime is how long sessions and ephemerals that were told count: a leader copies all of
+// them to answer.
+const dumpTime = 5 * time.Second
+
+// dump asks the servers of a look for sessions and ephemerals.
+func (o *overseer) dump(ctx context.Context, at *look) (dumped, error) {
+	if !o.dumpedAt.IsZero() && time.Since(o.dumpedAt) < dumpTime {
+		return o.dumped, nil
+	}
+	i, err := o.asking(at)
+	if err != nil {
+		return dumped{}, err
+	}
+	told, err := i.dump(ctx)
+	if err == nil {
+		o.dumped, o.dumpedAt = told, time.Now()
+	}
+	return told, err
+}
+
+// asking asks the servers that have answered in a look, first those that know all.
+func (o *overseer) asking(at *look) (*inspector, error) {
+	i := o.inspector
+	i.servers, i.remarks = nil, new(strings.Builder)
+	for _, s := range at.servers {
+		if s.Error == "" {
+			i.servers = append(i.servers, s)
+		}
+	}
+	if len(i.servers) == 0 {
+		return nil, unanswered(at.servers)
+	}
+	slices.SortStableFunc(i.servers, func(a, b standing) int { return knowsAll(b) - knowsAll(a) })
+	return &i, nil
 }
 
 func (o *overseer) lookAtElections(ctx context.Context, servers []string) (e elected, err error) {

@@ -15,14 +15,17 @@ import (
 
 // page is what is shown of two looks, as JSON. What no server tells is left out.
 type page struct {
-	Time          string   `json:"time"`
-	Seconds       float64  `json:"seconds,omitempty"` // between the two looks
-	Sessions      *int64   `json:"sessions,omitempty"`
-	Servers       []load   `json:"servers"`
-	Elections     []seen   `json:"elections"`
-	MoreElections int      `json:"moreElections,omitempty"`
-	Clients       []busy   `json:"clients"`
-	Problems      []string `json:"problems,omitempty"`
+	Time          string     `json:"time"`
+	Seconds       float64    `json:"seconds,omitempty"` // between the two looks
+	Sessions      *int64     `json:"sessions,omitempty"`
+	Servers       []load     `json:"servers"`
+	Elections     []seen     `json:"elections"`
+	MoreElections int        `json:"moreElections,omitempty"`
+	Others        []foreign  `json:"others"` // elections and locks of other libraries
+	Clients       []busy     `json:"clients"`
+	Paths         []trodden  `json:"paths"`
+	Limits        []limitHit `json:"limits"` // that were hit
+	Problems      []string   `json:"problems,omitempty"`
 }
 
 // load is one server, and what it did between two looks, as JSON.
@@ -58,13 +61,16 @@ type busy struct {
 
 // newPage makes a page of the last look and the one before, nil if there was none.
 func newPage(before, now *look, e *elected) page {
-	p := page{Time: cli.Time(now.at.UnixMilli()), Servers: []load{}, Elections: e.all, MoreElections: e.more, Clients: []busy{},
+	p := page{Time: cli.Time(now.at.UnixMilli()), Servers: []load{}, Elections: e.all, MoreElections: e.more, Others: e.others, Clients: []busy{},
 		Problems: slices.Clone(now.problems)}
 	if e.problem != "" {
 		p.Problems = append(p.Problems, e.problem)
 	}
 	if p.Elections == nil {
 		p.Elections = []seen{}
+	}
+	if p.Others == nil {
+		p.Others = []foreign{}
 	}
 	earlier := map[string]standing{}
 	if before != nil {
@@ -73,6 +79,7 @@ func newPage(before, now *look, e *elected) page {
 			earlier[s.Server] = s
 		}
 	}
+	p.Paths, p.Limits = pathsBetween(earlier, now.servers, p.Seconds), limitsBetween(earlier, now.servers)
 	for i, a := range answers(now.servers) {
 		s := &now.servers[i]
 		one := load{answer: a, Watches: integer(s.Mntr["zk_watch_count"])}
@@ -223,20 +230,39 @@ func (p *page) text(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "\n%s\n", p.summary())
-	if len(p.Elections) > 0 {
+	for _, line := range p.limitLines() {
+		fmt.Fprintln(w, line)
+	}
+	if rows := p.electionRows(); len(rows) > 0 {
 		fmt.Fprintln(w)
-		if err := electionTable(w, p.Elections); err != nil {
+		if err := cli.Table(w, electionHeader, rows); err != nil {
 			return err
 		}
 	}
 	if p.MoreElections > 0 {
 		fmt.Fprintf(w, "and %d more\n", p.MoreElections)
 	}
+	if len(p.Paths) > 0 {
+		fmt.Fprintln(w)
+		if err := cli.Table(w, pathHeader, p.pathRows()); err != nil {
+			return err
+		}
+	}
 	if len(p.Clients) == 0 {
 		return nil
 	}
 	fmt.Fprintln(w)
 	return cli.Table(w, clientHeader, p.clientRows())
+}
+
+// electionRows are those of this project, and those of other libraries below them, whose
+// znodes tell no token and no time.
+func (p *page) electionRows() [][]string {
+	rows := electionRows(p.Elections)
+	for _, o := range p.Others {
+		rows = append(rows, []string{fmt.Sprintf("%s (%s of %s)", o.Path, o.Kind, o.Library), o.Leader, "-", "-", strconv.Itoa(len(o.Waiting))})
+	}
+	return rows
 }
 
 // summary is a line about all of the ensemble.

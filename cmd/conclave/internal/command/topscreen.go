@@ -17,7 +17,7 @@ import (
 // it has to wait for, it leaves to the commands that Update returns.
 type topScreen struct {
 	see     func() look
-	elect   func(servers []string) elected
+	elect   func(at *look) elected
 	after   func(d time.Duration, then func(time.Time) tea.Msg) tea.Cmd
 	refresh time.Duration
 
@@ -32,14 +32,17 @@ type topScreen struct {
 	width       int
 	height      int
 	focus       int // which list is moved through
-	from        [2]int
+	from        [lists]int
 	failed      error
 }
 
 // Lists of the screen.
 const (
 	listElections = iota
+	listPaths
 	listClients
+
+	lists
 )
 
 // Messages of the screen to itself.
@@ -51,7 +54,7 @@ type (
 
 func newTopScreen(ctx context.Context, o *overseer, interval time.Duration, order int) *topScreen {
 	return &topScreen{
-		see: func() look { return o.look(ctx) }, elect: func(servers []string) elected { return o.elected(ctx, servers) },
+		see: func() look { return o.look(ctx) }, elect: func(at *look) elected { return o.elected(ctx, at) },
 		after: tea.Tick, refresh: interval, order: order, focus: listClients, width: 80, height: 24,
 	}
 }
@@ -80,8 +83,8 @@ func (s *topScreen) lookAtElections() tea.Cmd {
 		return nil
 	}
 	s.electing = true
-	servers := s.now.addresses()
-	return func() tea.Msg { return sawElections{s.elect(servers)} }
+	at := s.now
+	return func() tea.Msg { return sawElections{s.elect(at)} }
 }
 
 // saw takes a look over.
@@ -140,8 +143,10 @@ func (s *topScreen) key(name string) tea.Cmd {
 		return s.every(s.refresh * 2)
 	case "-":
 		return s.every(s.refresh / 2)
-	case "tab", "left", "right":
-		s.focus = 1 - s.focus
+	case "tab", "right":
+		s.focus = (s.focus + 1) % lists
+	case "left", "shift+tab":
+		s.focus = (s.focus + lists - 1) % lists
 	case "up", "k":
 		s.move(-1)
 	case "down", "j":
@@ -167,10 +172,7 @@ func (s *topScreen) every(interval time.Duration) tea.Cmd {
 
 // move moves through the list that has the focus.
 func (s *topScreen) move(rows int) {
-	length := len(s.page.Clients)
-	if s.focus == listElections {
-		length = len(s.page.Elections)
-	}
+	length := [lists]int{len(s.page.Elections) + len(s.page.Others), len(s.page.Paths), len(s.page.Clients)}[s.focus]
 	s.from[s.focus] = min(max(0, s.from[s.focus]+rows), max(0, length-1))
 }
 
@@ -199,13 +201,28 @@ func (s *topScreen) content() string {
 	for _, problem := range s.page.Problems {
 		lines = append(lines, topWrong.Render(s.fit(cli.Visible(problem))))
 	}
-	elections, clients := s.electionLines(), s.clientLines()
-	space := max(0, s.height-len(lines)-6) // two empty lines, two titles, and the keys below one more
-	shown := max(min(len(elections)-1, space/2), space-(len(clients)-1))
-	lines = append(lines, "")
-	lines = append(lines, s.list(listElections, "ELECTIONS"+s.moreElections(), elections, shown)...)
-	lines = append(lines, "")
-	lines = append(lines, s.list(listClients, "CLIENTS by "+clientOrders[s.order].name, clients, space-shown)...)
+	for _, line := range s.page.limitLines() {
+		lines = append(lines, topWrong.Render(s.fit(cli.Visible(line))))
+	}
+	all := [lists]struct {
+		title string
+		table []string
+	}{
+		{"ELECTIONS" + s.moreElections(), tableLines(electionHeader, s.page.electionRows())},
+		{"PATHS", tableLines(pathHeader, s.page.pathRows())},
+		{"CLIENTS by " + clientOrders[s.order].name, tableLines(clientHeader, s.page.clientRows())},
+	}
+	space := max(0, s.height-len(lines)-3*lists) // above each list an empty line, a title and a header; the keys take what is left of one
+	for i, l := range all {
+		// A list has its share, and what those behind it do not need.
+		needed := 0
+		for _, later := range all[i+1:] {
+			needed += min(len(later.table)-1, space/(lists-i))
+		}
+		shown := min(len(l.table)-1, space-needed)
+		lines = append(append(lines, ""), s.list(i, l.title, l.table, shown)...)
+		space -= shown
+	}
 	for len(lines) < s.height-1 {
 		lines = append(lines, "")
 	}
@@ -258,12 +275,6 @@ func (s *topScreen) serverLines() []string {
 	return lines
 }
 
-func (s *topScreen) electionLines() []string {
-	return tableLines(electionHeader, electionRows(s.page.Elections))
-}
-
-func (s *topScreen) clientLines() []string { return tableLines(clientHeader, s.page.clientRows()) }
-
 func (s *topScreen) moreElections() string {
 	if s.page.MoreElections == 0 {
 		return ""
@@ -283,7 +294,7 @@ func (s *topScreen) list(which int, title string, table []string, rows int) []st
 	}
 	lines := []string{style.Render(s.fit(title))}
 	if len(table) == 1 {
-		return append(lines, topFaint.Render("none"))
+		return append(lines, topFaint.Render(s.fit("none")))
 	}
 	lines = append(lines, topHead.Render(s.fit(table[0])))
 	for _, line := range table[1+from:][:max(0, min(rows, len(table)-1-from))] {

@@ -20,11 +20,11 @@ func sceneOf(t *testing.T) *topScreen {
 			looks++
 			return *manyLook(looks)
 		},
-		elect: func(servers []string) elected {
-			if len(servers) != 3 {
-				t.Errorf("elections are looked at on %q", servers)
+		elect: func(at *look) elected {
+			if len(at.servers) != 3 {
+				t.Errorf("elections are looked at on %q", at.addresses())
 			}
-			e := elected{more: 2}
+			e := elected{more: 2, others: []foreign{{Path: "/old/cron", Kind: "latch", Library: "Curator", Leader: "_c_1", Waiting: []string{"_c_2"}}}}
 			for i := range 5 {
 				e.all = append(e.all, seen{Election: fmt.Sprintf("billing/%d", i), Leader: "anna\x1b[2J", Token: 7})
 			}
@@ -40,7 +40,8 @@ func sceneOf(t *testing.T) *topScreen {
 
 // manyLook is the look at three servers after n seconds.
 func manyLook(n int) *look {
-	l := lookOf(n, -1, standing{Server: "a:1", ID: "1", Mode: "leader", Received: fmt.Sprint(100 * n)},
+	l := lookOf(n, -1, standing{Server: "a:1", ID: "1", Mode: "leader", Received: fmt.Sprint(100 * n), Mntr: map[string]string{
+		"zk_cnt_orders_write_per_namespace": fmt.Sprint(30 * n), "zk_cnt_stock_write_per_namespace": fmt.Sprint(10 * n), "zk_watches_rejected": fmt.Sprint(n)}},
 		standing{Server: "b:1", ID: "2", Mode: "follower", Lag: "3"}, standing{Server: "c:1", ID: "3", Error: "refused"})
 	for i := range 20 {
 		received, queued := int64(n*(i+1)), int64(20-i)
@@ -133,7 +134,7 @@ func TestTopScreenRenewsItself(t *testing.T) {
 	if waits := s.playAll(t, c); waits != 1 {
 		t.Errorf("%d waits", waits)
 	}
-	s.shows(t, "after a look", "22:13:21Z", "a:1     1   leader     -      -     -    100", "0x14     10.0.0.7:1  a:1     20")
+	s.shows(t, "after a look", "22:13:21Z", "limit hit on a:1: watches_rejected, 1 times", "/orders  0        30", "a:1     1   leader     -      -     -    100", "0x14     10.0.0.7:1  a:1     20")
 }
 
 func TestTopScreenKeys(t *testing.T) {
@@ -172,6 +173,10 @@ func TestTopScreenKeys(t *testing.T) {
 	s.press(t, "tab")
 	s.press(t, "down")
 	s.shows(t, "the other list", "ELECTIONS, and 2 more that are not looked at, from 2")
+	s.press(t, "tab")
+	s.press(t, "down")
+	s.press(t, "down")
+	s.shows(t, "the list of paths", "PATHS, from 2", "/stock   0        10")
 
 	if waits := s.playAll(t, s.press(t, "+")); waits != 1 || s.refresh != 4*time.Second {
 		t.Errorf("%d waits, %v", waits, s.refresh)
@@ -212,7 +217,7 @@ func TestTopScreenFitsIntoEveryTerminal(t *testing.T) {
 		}
 	}
 	s.Update(tea.WindowSizeMsg{Width: 120, Height: 60})
-	s.shows(t, "a large one", "0x1 ", "0x14 ", "billing/4")
+	s.shows(t, "a large one", "0x1 ", "0x14 ", "billing/4", "/old/cron (latch of Curator)  _c_1")
 }
 
 func connectedID(i int) zk.SessionID { return zk.SessionID(i + 1) }

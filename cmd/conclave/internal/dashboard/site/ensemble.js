@@ -62,13 +62,22 @@ function card(s) {
     s.sinceStart && h("p", { class: "soft" }, `* ${t("sincestart")}`));
 }
 
+// hits counts the limits that clients were held to since this page was opened.
+const hits = new Map();
+
+function count(look) {
+  for (const l of look.limits) hits.set(`${l.server} ${l.limit}`, { ...l, times: (hits.get(`${l.server} ${l.limit}`)?.times ?? 0) + l.times });
+}
+
 export function ensemble(app) {
   const servers = h("div", { class: "cards" });
   const problems = h("section", { class: "panel problems", hidden: true });
   const clients = h("section", { class: "panel" });
+  const paths = h("section", { class: "panel" });
+  const limits = h("section", { class: "panel problems", hidden: true });
   const news = h("section", { class: "panel" });
   return {
-    elements: [servers, problems, news, clients],
+    elements: [servers, problems, limits, news, paths, clients],
     streams: ["look"],
     seen(name, look) {
       if (name !== "look" || !look) return;
@@ -77,12 +86,18 @@ export function ensemble(app) {
         return;
       }
       note(look);
+      count(look);
       fill(servers, look.servers.map(card));
       problems.hidden = !look.problems?.length;
       fill(problems, h("h2", {}, t("problems")), h("ul", {}, (look.problems ?? []).map((p) => h("li", {}, p))));
       fill(news, h("h2", {}, t("changesseen")), changes.length === 0 ? h("p", { class: "soft" }, t("nochange"))
         : h("ol", { id: "changes" }, changes.map((c) => h("li", {}, time(c.at), " ", c.server.id === undefined ? c.server.server : `${t("server")} ${c.server.id}`, " ",
           c.epoch !== undefined ? `${t("epochis")} ${c.epoch}` : `${t("becomes")} ${t(c.role)} (${t("was")} ${t(c.before)})`))));
+      limits.hidden = hits.size === 0;
+      fill(limits, table(t("limits"), [{ name: t("server") }, { name: t("limit"), wide: true }, { name: t("times"), number: true }],
+        [...hits.values()].map((l) => ({ cells: [l.server, l.limit, number(l.times)] }))));
+      fill(paths, table(t("toppaths"), [{ name: t("path"), wide: true }, { name: t("reads"), number: true }, { name: t("writes"), number: true }, { name: t("bytessecond"), number: true }],
+        look.paths.slice(0, 10).map((p) => ({ cells: [h("a", { href: `#tree${encodeURI(p.path)}` }, p.path), number(p.readsPerSecond, 1), number(p.writesPerSecond, 1), number(p.bytesPerSecond)] }))));
       const top = look.clients.slice(0, 10);
       fill(clients, table(t("busiest"),
         [{ name: t("session") }, { name: t("client") }, { name: t("server") }, { name: t("persecond"), number: true }, { name: t("requests"), number: true }, { name: t("queued"), number: true }, { name: t("ms"), number: true }, { name: t("last") }],
