@@ -207,6 +207,11 @@ bench-compare: ## Apache ZooKeeper and Conclave under the same load, one server 
 	go run ./test/bench compare
 	go run ./test/bench compare -size 3
 
+.PHONY: bench-floor
+bench-floor: ## what Conclave costs in multiples of the least server that could be, one server and ensembles of three
+	go run ./test/bench floor -repetitions 5
+	go run ./test/bench floor -repetitions 5 -size 3
+
 .PHONY: failover
 failover: ## how long writes stop when the leader of three servers is killed or stopped, Apache ZooKeeper and Conclave
 	go run ./test/bench failover

@@ -3,10 +3,23 @@
 package main
 
 import (
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
+
+// TestMain lets this program be the floor that its tests start.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == floorServer {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
 
 func reportOf(t *testing.T, args ...string) *report {
 	t.Helper()
@@ -87,6 +100,46 @@ func TestAFailoverIsTheMedianOfItsRounds(t *testing.T) {
 	for _, want := range []string{"killed", "30.0", "9.0", "70.0", "<= 60 met"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestMultiplesOfTheFloorHaveNoGoals(t *testing.T) {
+	p, err := parseFloor([]string{"-size", "3", "-parts", "set"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReport(p)
+	r.add("floor", measured{"set " + leaderCPU: 2})
+	r.add("conclave", measured{"set " + leaderCPU: 9})
+	text := r.text()
+	for _, want := range []string{"all connections to the leader", "set leader CPU", "4.50"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "goal") {
+		t.Errorf("a goal in\n%s", text)
+	}
+	if _, err := parseFloor([]string{"-parts", "memory"}); err == nil {
+		t.Error("the floor's memory is to be measured")
+	}
+}
+
+func TestTheFloorBearsTheLoads(t *testing.T) {
+	for _, size := range []string{"1", "3"} {
+		p, err := parseFloor([]string{"-size", size, "-duration", "50ms", "-warm-up", "30ms"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := measure(awaittest.Within(t), p, leastServer{logMiB: 256})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range p.parts {
+			if m[name+" "+perSecond] == 0 || !slices.Contains(newReport(p).Figures, name+" "+serverCPU) {
+				t.Errorf("%s of %s was not measured: %v", name, size, m)
+			}
 		}
 	}
 }

@@ -1,22 +1,30 @@
 //go:build linux
 
-// Command bench puts the same load on Apache ZooKeeper and on Conclave, on this
-// machine, one after the other, and prints what each needs for it:
+// Command bench puts the same load on several servers, on this machine, one after
+// the other, and prints what each needs for it:
 //
 //	go run ./test/bench compare
 //	go run ./test/bench compare -size 3
 //	go run ./test/bench failover
+//	go run ./test/bench floor
+//	go run ./test/bench floor -size 3
 //
-// In goes a list of parts to measure, out comes a table: throughput, latency,
-// the server's CPU time per operation, resident memory with a million znodes,
-// and the time until they are served again after a kill. CPU time is what the
-// kernel has counted for the server's process, all threads, user and system, in
-// the measured interval. Servers take turns and each figure is the median of
-// its repetitions, so that what else the machine does hits both alike.
+// compare measures Apache ZooKeeper and Conclave. In goes a list of parts to
+// measure, out comes a table: throughput, latency, the server's CPU time per
+// operation, resident memory with a million znodes, and the time until they are
+// served again after a kill. CPU time is what the kernel has counted for the
+// server's process, all threads, user and system, in the measured interval.
+// Servers take turns and each figure is the median of its repetitions, so that
+// what else the machine does hits both alike.
 //
 // With -size 3 the load is on an ensemble: connections go to all servers in turn,
 // and CPU time is the sum of theirs. failover measures how long a client that
 // writes without pause waits when the leader is killed, or stopped.
+//
+// floor puts the same loads on Conclave and on the least server that there can be,
+// which package floor is, and prints what Conclave costs in multiples of it. With
+// -size 3 all connections are to the leader: the floor's peers write, sync and
+// acknowledge, and that is all they do, while Conclave's apply each write too.
 //
 // A server starts on an empty directory of the same disk and gets the same
 // warm-up; the Java process may use a heap of 4 GiB and logs warnings only.

@@ -18,7 +18,7 @@ import (
 
 // A plan is the command line.
 type plan struct {
-	kinds       []servers.Kind
+	subjects    []subject
 	parts       []string
 	size        int // servers of an ensemble; 1 is a standalone one
 	repetitions int
@@ -33,13 +33,16 @@ type plan struct {
 	json        bool
 	secure      bool                  // clients speak TLS
 	tls         *servers.Certificates // while it is measured
+	goals       map[string]bound
+	atLeader    bool // the load is on an ensemble's leader alone
 }
 
 const usage = `usage: bench compare [flags]
        bench failover [flags]
+       bench floor [flags]
 
-compares servers on this machine: under load, and when a leader fails;
-bench compare -h and bench failover -h show the flags`
+compares servers on this machine: under load, when a leader fails, and
+Conclave with the least server that there can be; -h shows the flags of each`
 
 // commands are what can be measured.
 var commands = map[string]func(ctx context.Context, args []string) error{
@@ -57,6 +60,14 @@ var commands = map[string]func(ctx context.Context, args []string) error{
 		}
 		return f.run(ctx)
 	},
+	"floor": func(ctx context.Context, args []string) error {
+		p, err := parseFloor(args)
+		if err != nil {
+			return err
+		}
+		return compare(ctx, p)
+	},
+	floorServer: func(_ context.Context, args []string) error { return serveFloor(args) },
 }
 
 func main() {
@@ -78,10 +89,30 @@ func main() {
 }
 
 func parse(args []string) (*plan, error) {
-	p := &plan{}
+	p := &plan{goals: goals}
 	f := flag.NewFlagSet("bench compare", flag.ExitOnError)
 	names := f.String("servers", "apache-"+servers.Apache39+",conclave", "what to compare; ratios are to the first")
-	chosen := f.String("parts", "", "what to measure, some of "+strings.Join(partNames(1), ",")+"; all if empty")
+	f.IntVar(&p.znodes, "znodes", 1_000_000, "znodes for memory and restart")
+	f.IntVar(&p.heapMiB, "heap", 4096, "heap limit of a Java server, MiB")
+	f.BoolVar(&p.secure, "tls", false, "the load comes over TLS; Apache's server uses Netty then")
+	if err := p.parse(f, args, partNames); err != nil {
+		return nil, err
+	}
+	if p.znodes < 1 {
+		return nil, fmt.Errorf("bench: znodes must be positive")
+	}
+	if p.size > 1 {
+		p.goals = ensembleGoals
+	}
+	kinds, err := named(*names)
+	p.subjects = programs(kinds)
+	return p, err
+}
+
+// parse reads the flags of every comparison; names are the parts that there are for
+// an ensemble of a size.
+func (p *plan) parse(f *flag.FlagSet, args []string, names func(size int) []string) error {
+	chosen := f.String("parts", "", "what to measure, some of "+strings.Join(names(1), ",")+"; all if empty")
 	f.IntVar(&p.size, "size", 1, "servers of an ensemble; 1 is a standalone server")
 	config := f.String("config", "", "further lines of zoo.cfg, separated by commas")
 	f.IntVar(&p.repetitions, "repetitions", 3, "how often; each figure is the median")
@@ -90,31 +121,26 @@ func parse(args []string) (*plan, error) {
 	f.IntVar(&p.connections, "connections", 8, "connections")
 	f.IntVar(&p.inFlight, "in-flight", 64, "requests in flight on each connection")
 	f.IntVar(&p.dataBytes, "data-bytes", 100, "data of each znode")
-	f.IntVar(&p.znodes, "znodes", 1_000_000, "znodes for memory and restart")
-	f.IntVar(&p.heapMiB, "heap", 4096, "heap limit of a Java server, MiB")
-	f.BoolVar(&p.secure, "tls", false, "the load comes over TLS; Apache's server uses Netty then")
 	f.BoolVar(&p.json, "json", false, "print JSON, every repetition included")
 	if err := f.Parse(args); err != nil {
-		return nil, err
+		return err
 	}
 	if *config != "" {
 		p.config = strings.Split(*config, ",")
 	}
-	if p.repetitions < 1 || p.znodes < 1 || p.duration <= 0 || p.size < 1 {
-		return nil, fmt.Errorf("bench: repetitions, znodes, duration and size must be positive")
+	if p.repetitions < 1 || p.duration <= 0 || p.size < 1 {
+		return fmt.Errorf("bench: repetitions, duration and size must be positive")
 	}
-	p.parts = partNames(p.size)
+	p.parts = names(p.size)
 	if *chosen != "" {
 		p.parts = strings.Split(*chosen, ",")
 	}
 	for _, name := range p.parts {
-		if !slices.Contains(partNames(p.size), name) {
-			return nil, fmt.Errorf("bench: no part %q: say some of %s", name, strings.Join(partNames(p.size), ","))
+		if !slices.Contains(names(p.size), name) {
+			return fmt.Errorf("bench: no part %q: say some of %s", name, strings.Join(names(p.size), ","))
 		}
 	}
-	var err error
-	p.kinds, err = named(*names)
-	return p, err
+	return nil
 }
 
 // named are the servers of a list of names.
@@ -130,9 +156,10 @@ func named(names string) ([]servers.Kind, error) {
 	return kinds, nil
 }
 
-// compare measures each server in turn, again and again, and reports.
+// compare measures each server in turn, again and again, and reports. The first of a
+// round is the last of the next: what grows or passes on the machine hits both alike.
 func compare(ctx context.Context, p *plan) error {
-	for _, k := range p.kinds {
+	for _, k := range p.subjects {
 		if err := k.Install(ctx); err != nil {
 			return err
 		}
@@ -146,8 +173,12 @@ func compare(ctx context.Context, p *plan) error {
 		p.config = append(p.config, p.tls.Config()...)
 	}
 	r := newReport(p)
+	turn := slices.Clone(p.subjects)
 	for n := range p.repetitions {
-		for _, k := range p.kinds {
+		if n > 0 {
+			slices.Reverse(turn)
+		}
+		for _, k := range turn {
 			fmt.Fprintf(os.Stderr, "%s, %d of %d\n", k.Name(), n+1, p.repetitions)
 			m, err := measure(ctx, p, k)
 			if err != nil {

@@ -19,6 +19,7 @@ const (
 	median     = "p50 µs"
 	tail       = "p99 µs"
 	serverCPU  = "server CPU µs/op"
+	leaderCPU  = "leader CPU µs/op"
 	clientCPU  = "load generator CPU µs/op"
 	resident   = "resident MiB"
 	untilServe = "start to serving ms"
@@ -62,34 +63,62 @@ const quietFor = 5 * time.Second
 // measured is one repetition: figures by "part figure".
 type measured map[string]float64
 
-// measure starts a server for the loads and another for a large tree.
-func measure(ctx context.Context, p *plan, k servers.Kind) (measured, error) {
-	m := measured{}
-	if slices.ContainsFunc(loads, func(l part) bool { return slices.Contains(p.parts, l.name) }) {
-		if err := p.withTarget(ctx, k, func(on target) error { return p.loads(ctx, on, m) }); err != nil {
-			return nil, err
-		}
-	}
-	if slices.Contains(p.parts, "memory") || slices.Contains(p.parts, "restart") {
-		if err := p.with(ctx, k, func(s *servers.Server) error { return p.tree(ctx, s, m) }); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+// A subject is what is measured.
+type subject interface {
+	Name() string
+
+	// Install brings what it needs.
+	Install(ctx context.Context) error
+
+	// target runs f with a fresh server, or a fresh ensemble, and ends it.
+	target(ctx context.Context, p *plan, f func(target) error) error
+
+	// server runs f with a fresh server, and stops it.
+	server(ctx context.Context, p *plan, f func(*servers.Server) error) error
 }
 
 // A target is what the loads are put on: one server, or an ensemble.
 type target struct {
 	addrs []string
 	cpu   func() (time.Duration, error) // summed over the servers
+
+	// leader is the leader's part of cpu; nil where the loads are not on it alone.
+	leader func() (time.Duration, error)
 }
 
-// withTarget runs f with a fresh server, or a fresh ensemble, and ends it.
-func (p *plan) withTarget(ctx context.Context, k servers.Kind, f func(target) error) error {
-	if p.size == 1 {
-		return p.with(ctx, k, func(s *servers.Server) error { return f(target{[]string{s.Addr}, s.CPU}) })
+// measure starts a server for the loads and another for a large tree.
+func measure(ctx context.Context, p *plan, k subject) (measured, error) {
+	m := measured{}
+	if slices.ContainsFunc(loads, func(l part) bool { return slices.Contains(p.parts, l.name) }) {
+		if err := k.target(ctx, p, func(on target) error { return p.loads(ctx, on, m) }); err != nil {
+			return nil, err
+		}
 	}
-	e, err := servers.NewEnsemble(ctx, servers.EnsembleOptions{Kinds: slices.Repeat([]servers.Kind{k}, p.size),
+	if slices.Contains(p.parts, "memory") || slices.Contains(p.parts, "restart") {
+		if err := k.server(ctx, p, func(s *servers.Server) error { return p.tree(ctx, s, m) }); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// A program is a subject that is started as its operators start it.
+type program struct{ servers.Kind }
+
+// programs are subjects of a list of names.
+func programs(kinds []servers.Kind) []subject {
+	all := make([]subject, len(kinds))
+	for i, k := range kinds {
+		all[i] = program{k}
+	}
+	return all
+}
+
+func (k program) target(ctx context.Context, p *plan, f func(target) error) error {
+	if p.size == 1 {
+		return k.server(ctx, p, func(s *servers.Server) error { return f(target{addrs: []string{s.Addr}, cpu: s.CPU}) })
+	}
+	e, err := servers.NewEnsemble(ctx, servers.EnsembleOptions{Kinds: slices.Repeat([]servers.Kind{k.Kind}, p.size),
 		HeapMiB: p.heapMiB, Config: append([]string{"tickTime=2000"}, p.config...),
 		JavaFlags: []string{"-Dconclave.log.level=WARN"}})
 	if err != nil {
@@ -112,15 +141,17 @@ func (p *plan) withTarget(ctx context.Context, k servers.Kind, f func(target) er
 		}
 	}
 	on.addrs = append(on.addrs, leader.Addr)
+	if p.atLeader {
+		on.addrs, on.leader = []string{leader.Addr}, leader.Server().CPU
+	}
 	if err := f(on); err != nil {
 		return fmt.Errorf("%w\n%s", err, e.LogTails(2000))
 	}
 	return nil
 }
 
-// with runs f with a fresh server and stops it.
-func (p *plan) with(ctx context.Context, k servers.Kind, f func(*servers.Server) error) error {
-	s, err := servers.Start(ctx, k, servers.Options{HeapMiB: p.heapMiB, Config: p.config,
+func (k program) server(ctx context.Context, p *plan, f func(*servers.Server) error) error {
+	s, err := servers.Start(ctx, k.Kind, servers.Options{HeapMiB: p.heapMiB, Config: p.config,
 		JavaFlags: []string{"-Dconclave.log.level=WARN"}, StartWithin: 5 * time.Minute})
 	if err != nil {
 		return err
@@ -174,7 +205,7 @@ func (p *plan) load(ctx context.Context, on target, l part, m measured) error {
 	if l.alone {
 		o.Connections, o.InFlight = 1, 1
 	}
-	before, err := on.cpu()
+	before, err := on.used()
 	if err != nil {
 		return err
 	}
@@ -183,7 +214,7 @@ func (p *plan) load(ctx context.Context, on target, l part, m measured) error {
 	if err != nil {
 		return err
 	}
-	after, err := on.cpu()
+	after, err := on.used()
 	if err != nil {
 		return err
 	}
@@ -194,9 +225,23 @@ func (p *plan) load(ctx context.Context, on target, l part, m measured) error {
 	m[l.name+" "+perSecond] = r.PerSecond()
 	m[l.name+" "+median] = micros(r.Latencies.Quantile(0.5))
 	m[l.name+" "+tail] = micros(r.Latencies.Quantile(0.99))
-	m[l.name+" "+serverCPU] = perOp(after - before)
+	m[l.name+" "+serverCPU] = perOp(after.all - before.all)
+	m[l.name+" "+leaderCPU] = perOp(after.leader - before.leader)
 	m[l.name+" "+clientCPU] = perOp(ownCPU() - own)
 	return nil
+}
+
+// used is CPU time so far.
+type used struct{ all, leader time.Duration }
+
+func (t target) used() (u used, err error) {
+	if t.leader != nil {
+		if u.leader, err = t.leader(); err != nil {
+			return u, err
+		}
+	}
+	u.all, err = t.cpu()
+	return u, err
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -19,14 +19,18 @@ type report struct {
 	Servers []string              `json:"servers"`
 	Figures []string              `json:"figures"` // in the order of the table
 	Samples map[string][]measured `json:"samples"` // by server, one for each repetition
-	size    int
+	goals   map[string]bound
 }
 
-func ensembleOf(size int) string {
-	if size == 1 {
+func (p *plan) ensemble() string {
+	if p.size == 1 {
 		return "one server"
 	}
-	return fmt.Sprintf("ensemble of %d, server CPU summed over it", size)
+	text := fmt.Sprintf("ensemble of %d, server CPU summed over it", p.size)
+	if p.atLeader {
+		text += ", all connections to the leader"
+	}
+	return text
 }
 
 func newReport(p *plan) *report {
@@ -35,10 +39,10 @@ func newReport(p *plan) *report {
 		over = ", over TLS"
 	}
 	r := &report{Machine: machine(), Samples: map[string][]measured{},
-		size: p.size,
+		goals: p.goals,
 		Load: fmt.Sprintf("%s%s, %d connections, %d requests in flight on each, %d bytes of data, %v each, median of %d",
-			ensembleOf(p.size), over, p.connections, p.inFlight, p.dataBytes, p.duration, p.repetitions)}
-	for _, k := range p.kinds {
+			p.ensemble(), over, p.connections, p.inFlight, p.dataBytes, p.duration, p.repetitions)}
+	for _, k := range p.subjects {
 		r.Servers = append(r.Servers, k.Name())
 	}
 	for _, name := range p.parts {
@@ -48,7 +52,10 @@ func newReport(p *plan) *report {
 		case "restart":
 			r.Figures = append(r.Figures, "restart "+untilServe, "restart "+resident)
 		default:
-			for _, figure := range []string{perSecond, median, tail, serverCPU, clientCPU} {
+			for _, figure := range []string{perSecond, median, tail, serverCPU, leaderCPU, clientCPU} {
+				if figure == leaderCPU && (p.size == 1 || !p.atLeader) {
+					continue
+				}
 				r.Figures = append(r.Figures, name+" "+figure)
 			}
 		}
@@ -111,7 +118,10 @@ func (r *report) text() string {
 	for i, s := range r.Servers {
 		fmt.Fprintf(w, "%s\t", s)
 		if i > 0 {
-			fmt.Fprint(w, "ratio\tgoal\t")
+			fmt.Fprint(w, "ratio\t")
+			if len(r.goals) > 0 {
+				fmt.Fprint(w, "goal\t")
+			}
 		}
 	}
 	fmt.Fprintln(w)
@@ -125,7 +135,10 @@ func (r *report) text() string {
 			}
 			fmt.Fprintf(w, "%s\t", show(value))
 			if i > 0 {
-				fmt.Fprintf(w, "%s\t%s\t", ratio(value, first), r.goal(figure, value, first))
+				fmt.Fprintf(w, "%s\t", ratio(value, first))
+				if len(r.goals) > 0 {
+					fmt.Fprintf(w, "%s\t", r.goal(figure, value, first))
+				}
 			}
 		}
 		fmt.Fprintln(w)
@@ -154,11 +167,7 @@ func ratio(value, first float64) string {
 
 // goal reports whether a ratio is as it should be.
 func (r *report) goal(figure string, value, first float64) string {
-	all := goals
-	if r.size > 1 {
-		all = ensembleGoals
-	}
-	g, ok := all[figure]
+	g, ok := r.goals[figure]
 	if !ok || first == 0 {
 		return ""
 	}
@@ -187,5 +196,15 @@ func machine() string {
 	if out, err := exec.Command("java", "-version").CombinedOutput(); err == nil {
 		java, _, _ = strings.Cut(string(out), "\n")
 	}
-	return fmt.Sprintf("%d x %s, %s, %s", runtime.NumCPU(), model, runtime.Version(), java)
+	return fmt.Sprintf("%d x %s, %s, %s, load average %s", runtime.NumCPU(), model, runtime.Version(), java, loadAverage())
+}
+
+// loadAverage is what else the machine has done: over 1, 5 and 15 minutes.
+func loadAverage() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	fields := strings.Fields(string(text))
+	if err != nil || len(fields) < 3 {
+		return "unknown"
+	}
+	return strings.Join(fields[:3], " ")
 }

@@ -327,8 +327,11 @@ func (s *Server) LogTail(bytesMax int) string {
 
 // CPU is the processor time that the process has used so far, user and system,
 // all threads. Its grain is 10 ms.
-func (s *Server) CPU() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
+func (s *Server) CPU() (time.Duration, error) { return CPUOf(s.Pid()) }
+
+// CPUOf is CPU of any process.
+func CPUOf(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("servers: cpu time: %w", err)
 	}

@@ -1,0 +1,55 @@
+//go:build linux
+
+package floor
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+)
+
+// ackBytes is the size of an acknowledgement: the number of a record.
+const ackBytes = 8
+
+// Follow is a peer: it writes and syncs each record that the leader sends, and
+// acknowledges it, until the connection ends.
+func Follow(log *Log, leader net.Conn) error {
+	in := bufio.NewReaderSize(leader, bufferBytes)
+	var record []byte
+	for batch := uint64(1); ; batch++ {
+		header, err := in.Peek(recordHeaderBytes)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("floor: a record: %w", err)
+		}
+		n := recordHeaderBytes + int(binary.BigEndian.Uint32(header))
+		if n > cap(record) {
+			record = make([]byte, n)
+		}
+		record = record[:n]
+		if _, err := io.ReadFull(in, record); err != nil {
+			return fmt.Errorf("floor: a record: %w", err)
+		}
+		if err := log.append(record); err != nil {
+			return err
+		}
+		if _, err := leader.Write(binary.BigEndian.AppendUint64(nil, batch)); err != nil {
+			return fmt.Errorf("floor: an acknowledgement: %w", err)
+		}
+	}
+}
+
+// receive passes a peer's acknowledgements on.
+func receive(peer net.Conn, acks chan<- uint64) error {
+	var b [ackBytes]byte
+	for {
+		if _, err := io.ReadFull(peer, b[:]); err != nil {
+			return fmt.Errorf("floor: an acknowledgement: %w", err)
+		}
+		acks <- binary.BigEndian.Uint64(b[:])
+	}
+}

@@ -1,0 +1,222 @@
+//go:build linux
+
+package floor
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// bufferBytes holds what a client may send before it is answered, and so the
+// longest request.
+const bufferBytes = 1 << 20
+
+// A Server serves clients, alone or as the leader of its peers.
+type Server struct {
+	log      *Log
+	peers    []net.Conn
+	acks     chan uint64 // batches that peers have synced
+	batches  uint64      // written so far; of the committer
+	sessions atomic.Int64
+	commits  chan *conn // what has come from clients whose writes are to be synced
+
+	mu    sync.RWMutex // guards the store: the committer writes, clients read
+	store *store
+}
+
+// A conn is one client and its session. Its goroutine owns it, but between
+// its send on commits and its receive from done.
+type conn struct {
+	socket   net.Conn
+	in       []byte
+	from, to int    // what is not carried out yet
+	whole    int    // the end of the last whole request
+	out      []byte // replies
+	done     chan struct{}
+}
+
+// NewServer makes a server with a log. It leads those to whom the connections
+// are.
+func NewServer(log *Log, peers ...net.Conn) *Server {
+	return &Server{log: log, peers: peers, store: newStore(), acks: make(chan uint64, 1<<10), commits: make(chan *conn, 1<<10)}
+}
+
+// Serve takes clients from a listener. It returns when syncing or the listener
+// fails; nothing is answered after that.
+func (s *Server) Serve(listener net.Listener) error {
+	failed := make(chan error, 2+len(s.peers))
+	go func() { failed <- s.commit() }()
+	for _, peer := range s.peers {
+		go func() { failed <- receive(peer, s.acks) }()
+	}
+	go func() {
+		for {
+			socket, err := listener.Accept()
+			if err != nil {
+				failed <- err
+				return
+			}
+			go s.serve(socket)
+		}
+	}()
+	return <-failed
+}
+
+// serve answers one client until its connection ends.
+func (s *Server) serve(socket net.Conn) {
+	defer socket.Close()
+	c := &conn{socket: socket, in: make([]byte, bufferBytes), done: make(chan struct{}, 1)}
+	if s.handshake(c) != nil {
+		return
+	}
+	for {
+		written, err := c.read()
+		if err != nil {
+			return
+		}
+		c.out = c.out[:0]
+		if written {
+			s.commits <- c
+			<-c.done
+		} else {
+			s.mu.RLock()
+			c.answer(s.store, time.Time{})
+			s.mu.RUnlock()
+		}
+		if _, err := socket.Write(c.out); err != nil {
+			return
+		}
+	}
+}
+
+// handshake gives a client a session.
+func (s *Server) handshake(c *conn) error {
+	if _, err := c.read(); err != nil {
+		return err
+	}
+	request, err := wire.DecodeConnectRequest(c.in[prefixBytes:c.whole])
+	c.from = c.whole
+	if err != nil {
+		return err
+	}
+	_, err = c.socket.Write(wire.AppendConnectResponse(nil, &wire.ConnectResponse{TimeoutMs: request.TimeoutMs,
+		Session: zk.SessionID(s.sessions.Add(1)), HasReadOnly: request.HasReadOnly}))
+	return err
+}
+
+// read waits for a whole request and takes all that have come. It reports whether
+// there is a write among them.
+func (c *conn) read() (written bool, err error) {
+	c.to = copy(c.in, c.in[c.from:c.to])
+	c.from, c.whole = 0, 0
+	for c.whole == 0 {
+		n, err := c.socket.Read(c.in[c.to:])
+		if err != nil {
+			return false, err
+		}
+		c.to += n
+		for request := first(c.in[:c.to]); request != nil; request = first(c.in[c.whole:c.to]) {
+			written = written || writes(request)
+			c.whole += len(request)
+		}
+		if c.whole == 0 && c.to == len(c.in) {
+			return false, errors.New("floor: a request is longer than the buffer")
+		}
+	}
+	return written, nil
+}
+
+// first is the request that bytes begin with, nil if it is not whole.
+func first(b []byte) []byte {
+	if len(b) < prefixBytes {
+		return nil
+	}
+	end := prefixBytes + int(binary.BigEndian.Uint32(b))
+	if end > len(b) {
+		return nil
+	}
+	return b[:end]
+}
+
+// appendWrites appends the writes among what has come, which is not carried out yet.
+func (c *conn) appendWrites(record []byte) []byte {
+	for at := c.from; at < c.whole; {
+		request := first(c.in[at:])
+		if writes(request) {
+			record = append(record, request...)
+		}
+		at += len(request)
+	}
+	return record
+}
+
+// answer carries out what has come, in order.
+func (c *conn) answer(store *store, now time.Time) {
+	for c.from < c.whole {
+		request := first(c.in[c.from:])
+		c.out = store.answer(c.out, request, now)
+		c.from += len(request)
+	}
+}
+
+// commit syncs what clients write: all that has come while the disk was busy
+// shares its next sync (floor-F1). What a client has sent together is carried out
+// together, so that its reads see its writes that were before them and no others.
+func (s *Server) commit() error {
+	var batch []*conn
+	var record []byte
+	for c := range s.commits {
+		batch = append(batch[:0], c)
+		for range len(s.commits) {
+			batch = append(batch, <-s.commits)
+		}
+		record = beginRecord(record[:0])
+		for _, c := range batch {
+			record = c.appendWrites(record)
+		}
+		endRecord(record)
+		if err := s.replicate(record); err != nil {
+			return err
+		}
+		now := time.Now()
+		s.mu.Lock()
+		for _, c := range batch {
+			c.answer(s.store, now)
+		}
+		s.mu.Unlock()
+		for _, c := range batch {
+			c.done <- struct{}{}
+		}
+	}
+	return io.EOF
+}
+
+// replicate returns when a record is on the disks of a majority: this server's,
+// which is written while the peers write theirs, and as many peers' as it takes. A peer
+// that stalls stalls the leader when the buffer of its socket is full; what
+// others do about that costs nothing as long as it does not happen.
+func (s *Server) replicate(record []byte) error {
+	s.batches++
+	for _, peer := range s.peers {
+		if _, err := peer.Write(record); err != nil {
+			return err
+		}
+	}
+	if err := s.log.append(record); err != nil {
+		return err
+	}
+	for missing := (len(s.peers) + 1) / 2; missing > 0; {
+		if batch := <-s.acks; batch == s.batches {
+			missing--
+		}
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+//go:build linux
+
+package floor
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+const (
+	znodesMax  = 8 << 20       // memory is taken as they come
+	indexSize  = 2 * znodesMax // half of it stays free, so that a search is short
+	znodeBytes = 184           // of path and data
+)
+
+// A znode is four lines of a cache: what the collector need not scan.
+type znode struct {
+	stat       [statBytes]byte // as it is sent
+	pathLength uint16
+	dataLength uint16
+	bytes      [znodeBytes]byte // path, then data
+}
+
+func (z *znode) path() []byte { return z.bytes[:z.pathLength] }
+func (z *znode) data() []byte { return z.bytes[z.pathLength:][:z.dataLength] }
+
+// set gives a znode its data and the part of its stat that a write changes.
+func (z *znode) set(data []byte, zxid uint64, now time.Time) {
+	z.dataLength = uint16(copy(z.bytes[z.pathLength:], data))
+	binary.BigEndian.PutUint64(z.stat[mzxidAt:], zxid)
+	binary.BigEndian.PutUint64(z.stat[mtimeAt:], uint64(now.UnixMilli()))
+	binary.BigEndian.PutUint32(z.stat[dataLengthAt:], uint32(z.dataLength))
+}
+
+// Where the parts of a stat are.
+const (
+	czxidAt, mzxidAt, ctimeAt, mtimeAt = 0, 8, 16, 24
+	versionAt, dataLengthAt, pzxidAt   = 32, 52, 60
+	statBytes                          = 68
+)
+
+// A store is what clients see.
+type store struct {
+	zxid   uint64 // of the last write
+	znodes []znode
+	index  []uint32 // place in znodes plus one, at a hash of the path or behind it
+	seed   maphash.Seed
+}
+
+func newStore() *store {
+	return &store{znodes: make([]znode, 0, znodesMax), index: make([]uint32, indexSize), seed: maphash.MakeSeed()}
+}
+
+// slot is where the index has a path, or would have it.
+func (s *store) slot(path []byte) *uint32 {
+	for i := maphash.Bytes(s.seed, path); ; i++ {
+		at := &s.index[i%indexSize]
+		if *at == 0 || string(s.znodes[*at-1].path()) == string(path) {
+			return at
+		}
+	}
+}
+
+// find returns a znode; nil if there is none.
+func (s *store) find(path []byte) *znode {
+	if at := *s.slot(path); at != 0 {
+		return &s.znodes[at-1]
+	}
+	return nil
+}
+
+// answer carries a request out and appends its reply:
+//
+//	length 4 | xid 4 | op 4 | path | ...        path and data: length 4 | bytes
+//	length 4 | xid 4 | zxid 8 | code 4 | body
+func (s *store) answer(out, request []byte, now time.Time) []byte {
+	start, code := len(out), zk.OK
+	out = append(out, make([]byte, replyHeaderBytes)...)
+	if writes(request) {
+		s.zxid++
+	}
+	switch op(request) {
+	case zk.OpGetData:
+		path, _ := field(request[requestHeaderBytes:])
+		if z := s.find(path); z != nil {
+			out = appendField(out, z.data())
+			out = append(out, z.stat[:]...)
+		} else {
+			code = zk.ErrNoNode
+		}
+	case zk.OpSetData:
+		path, rest := field(request[requestHeaderBytes:])
+		if z := s.find(path); z != nil {
+			data, _ := field(rest)
+			z.set(data, s.zxid, now)
+			binary.BigEndian.PutUint32(z.stat[versionAt:], binary.BigEndian.Uint32(z.stat[versionAt:])+1)
+			out = append(out, z.stat[:]...)
+		} else {
+			code = zk.ErrNoNode
+		}
+	case zk.OpCreate:
+		path, rest := field(request[requestHeaderBytes:])
+		data, _ := field(rest)
+		if flags := request[len(request)-1]; flags&byte(zk.PersistentSequential) != 0 {
+			path = fmt.Appendf(nil, "%s%010d", path, s.zxid)
+		}
+		s.create(path, data, now)
+		out = appendField(out, path)
+	case zk.OpPing, zk.OpCloseSession:
+	default:
+		code = zk.ErrUnimplemented
+	}
+	header := out[start:]
+	binary.BigEndian.PutUint32(header, uint32(len(header)-prefixBytes))
+	copy(header[4:8], request[4:8])
+	binary.BigEndian.PutUint64(header[8:], s.zxid)
+	binary.BigEndian.PutUint32(header[16:], uint32(code))
+	return out
+}
+
+// create makes a znode; one that is there begins again.
+func (s *store) create(path, data []byte, now time.Time) {
+	at := s.slot(path)
+	if *at == 0 {
+		if len(s.znodes) == znodesMax || len(path)+len(data) > znodeBytes {
+			panic("floor: too many znodes, or one that is too long") // what a measurement must not ask for
+		}
+		s.znodes = s.znodes[:len(s.znodes)+1]
+		*at = uint32(len(s.znodes))
+	}
+	z := &s.znodes[*at-1]
+	*z = znode{pathLength: uint16(copy(z.bytes[:], path))}
+	copy(z.bytes[:], path)
+	z.set(data, s.zxid, now)
+	copy(z.stat[czxidAt:], z.stat[mzxidAt:][:8])
+	copy(z.stat[ctimeAt:], z.stat[mtimeAt:][:8])
+	copy(z.stat[pzxidAt:], z.stat[mzxidAt:][:8])
+}
+
+const (
+	prefixBytes        = 4
+	requestHeaderBytes = prefixBytes + 8
+	replyHeaderBytes   = prefixBytes + 16
+)
+
+func op(request []byte) zk.Op { return zk.Op(int32(binary.BigEndian.Uint32(request[8:]))) }
+
+// writes reports whether a request has to be synced before it is answered.
+func writes(request []byte) bool { return op(request) == zk.OpSetData || op(request) == zk.OpCreate }
+
+// field takes what has its length in front; null is empty.
+func field(b []byte) (field, rest []byte) {
+	n := max(0, int(int32(binary.BigEndian.Uint32(b))))
+	return b[4 : 4+n], b[4+n:]
+}
+
+func appendField(b, field []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(field))), field...)
+}
