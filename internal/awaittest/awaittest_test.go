@@ -1,6 +1,7 @@
 package awaittest
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,6 +19,9 @@ func (w *witness) Fatalf(string, ...any) {
 	w.failed = true
 	panic(w) // as Fatalf, it does not return
 }
+
+// Errorf notes it and returns.
+func (w *witness) Errorf(string, ...any) { w.failed = true }
 
 func waits(what func() bool) (failed bool, took time.Duration) {
 	w, began := &witness{}, time.Now()
@@ -39,6 +43,44 @@ func TestWaitEndsWithItsConditionOrItsPatience(t *testing.T) {
 		}
 		if failed, took := waits(func() bool { return false }); !failed || took < Patience || took > Patience+2*pause {
 			t.Errorf("what never holds: failed %v after %v", failed, took)
+		}
+	})
+}
+
+func TestPollEndsWithItsConditionOrItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for comes, want := range map[time.Duration]time.Duration{0: 0, 40 * time.Second: 40 * time.Second, time.Hour: 2 * time.Minute} {
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			began := time.Now()
+			held := Poll(ctx, func() bool { return time.Since(began) >= comes })
+			if took := time.Since(began); took != want || held != (comes == want) {
+				t.Errorf("what comes after %v: %v after %v", comes, held, took)
+			}
+			cancel()
+		}
+	})
+}
+
+// TestNeverFailsAsSoonAsItHappens, at the last moment as well, and looks no longer.
+func TestNeverFailsAsSoonAsItHappens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const long = 40 * time.Second
+		for comes, want := range map[time.Duration]time.Duration{0: 0, time.Second: time.Second, long: long, long + time.Second: long} {
+			w, began := &witness{}, time.Now()
+			never := Never(w, long, "it happens", func() bool { return time.Since(began) >= comes })
+			if took := time.Since(began); took != want || never == w.failed || never != (comes > long) {
+				t.Errorf("what happens after %v: %v, failed %v after %v", comes, never, w.failed, took)
+			}
+		}
+	})
+}
+
+func TestRealTimeLastsAsLongAsItIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		RealTime(40*time.Second, "the test looks at that")
+		if took := time.Since(began); took != 40*time.Second {
+			t.Errorf("it lasts %v", took)
 		}
 	})
 }
