@@ -29,6 +29,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election/controller"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/test/servers"
 	"github.com/conclave-project/conclave/test/stores"
@@ -109,7 +110,7 @@ func act(ctx context.Context) error {
 	fmt.Println("began", int64(last), uint64(lead.Token()))
 	for now := last; ctx.Err() == nil && (!elected || lead.Err() == nil); now = clock.Now() {
 		last = now
-		time.Sleep(time.Millisecond)
+		awaittest.RealTime(time.Millisecond, "it looks often, and keeps no processor busy")
 	}
 	fmt.Println("ended", int64(last))
 	return nil
@@ -338,7 +339,7 @@ func TestTwoManagersNeverLeadAtOnce(t *testing.T) {
 	c.start(ours)
 	for round := range 4 {
 		for _, how := range []string{"stop", "kill", "freeze", "partition"} {
-			time.Sleep(time.Duration(round) * leaseDuration / 16) // so that it is hit at any moment between two renewals
+			awaittest.RealTime(time.Duration(round)*leaseDuration/16, "it is hit at any moment between two renewals")
 			leader = c.strike(leader, how)
 			c.start(ours)
 		}

@@ -50,7 +50,8 @@ type one struct {
 	waiting chan bool // whether the runnable without election saw a leadership when it began
 }
 
-func (w *world) options() manager.Options {
+// managerOptions are those of a manager with an election.
+func managerOptions() manager.Options {
 	return manager.Options{LeaderElection: true, LeaderElectionID: "jobs", LeaderElectionReleaseOnCancel: true,
 		Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Logger: logr.Discard()}
 }
@@ -151,9 +152,9 @@ func TestSuccessorLeadsAtOnceWhenAManagerStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.late = 3 * time.Second
-		a := w.start(w.store, "a", w.options())
+		a := w.start(w.store, "a", managerOptions())
 		w.leader(1, "a")
-		b := w.start(w.store, "b", w.options())
+		b := w.start(w.store, "b", managerOptions())
 		if <-b.waiting {
 			t.Error("a manager that waits has a leadership")
 		}
@@ -180,9 +181,9 @@ func TestPartitionedManagersRunnablesEndBeforeAnotherLeads(t *testing.T) {
 			w := newWorld(t)
 			w.late = 2 * time.Second // within the grace
 			link := electiontest.NewFaulty(w.store)
-			a := w.start(link, "a", w.options())
+			a := w.start(link, "a", managerOptions())
 			w.leader(1, "a")
-			b := w.start(w.store, "b", w.options())
+			b := w.start(w.store, "b", managerOptions())
 			time.Sleep(time.Minute + time.Duration(cut)*400*time.Millisecond)
 			link.Cut()
 			w.leader(2, "b") // lead fails the test if a still leads
@@ -201,9 +202,9 @@ func TestManagerWhoseRunnableDoesNotEndIsStuckBeforeAnotherLeads(t *testing.T) {
 		w := newWorld(t)
 		w.late = time.Hour
 		link := electiontest.NewFaulty(w.store)
-		a := w.start(link, "a", w.options())
+		a := w.start(link, "a", managerOptions())
 		w.leader(1, "a")
-		b := w.start(w.store, "b", w.options())
+		b := w.start(w.store, "b", managerOptions())
 		time.Sleep(time.Minute)
 		link.Cut()
 		w.leader(2, "b") // lead fails the test if a leads and is not stuck
@@ -219,7 +220,7 @@ func TestNothingIsReleasedWhileARunnableStillRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.late = time.Hour
-		options := w.options()
+		options := managerOptions()
 		limit := 5 * time.Second
 		options.GracefulShutdownTimeout = &limit
 		a := w.start(w.store, "a", options)
@@ -243,7 +244,7 @@ func TestNothingIsReleasedWhileARunnableStillRuns(t *testing.T) {
 func TestRunnableThatFailsWithADeadlineIsNotStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		a := w.start(w.store, "a", w.options())
+		a := w.start(w.store, "a", managerOptions())
 		fails, own := make(chan struct{}), fmt.Errorf("list pods: %w", context.DeadlineExceeded)
 		if err := a.mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 			select {
@@ -256,7 +257,7 @@ func TestRunnableThatFailsWithADeadlineIsNotStuck(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.leader(1, "a")
-		b := w.start(w.store, "b", w.options())
+		b := w.start(w.store, "b", managerOptions())
 		time.Sleep(time.Minute)
 		close(fails)
 		<-a.done
@@ -270,7 +271,7 @@ func TestRunnableThatFailsWithADeadlineIsNotStuck(t *testing.T) {
 func TestLeadershipRunsOutWithoutReleaseOnCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		options := w.options()
+		options := managerOptions()
 		options.LeaderElectionReleaseOnCancel = false
 		a := w.start(w.store, "a", options)
 		w.leader(1, "a")
@@ -288,9 +289,9 @@ func TestLeadershipRunsOutWithoutReleaseOnCancel(t *testing.T) {
 func TestManagerThatResignsEndsWithTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		a := w.start(w.store, "a", w.options())
+		a := w.start(w.store, "a", managerOptions())
 		w.leader(1, "a")
-		b := w.start(w.store, "b", w.options())
+		b := w.start(w.store, "b", managerOptions())
 		time.Sleep(time.Minute)
 		w.leases[0].Resign()
 		if took := w.leader(2, "b"); took > time.Second {
@@ -307,9 +308,9 @@ func TestManagerThatResignsEndsWithTheReason(t *testing.T) {
 func TestManagerThatStopsWaitingLeavesTheElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		a := w.start(w.store, "a", w.options())
+		a := w.start(w.store, "a", managerOptions())
 		w.leader(1, "a")
-		b := w.start(w.store, "b", w.options())
+		b := w.start(w.store, "b", managerOptions())
 		time.Sleep(time.Minute)
 		w.end(b, a)
 		if w.store.Len() != 0 || len(w.leaders) != 1 {
@@ -322,7 +323,7 @@ func TestRunnablesHaveTheUsersOwnContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
 		w := newWorld(t)
-		options := w.options()
+		options := managerOptions()
 		options.BaseContext = func() context.Context { return context.WithValue(context.Background(), key{}, "own") }
 		a := w.start(w.store, "a", options)
 		seen := make(chan context.Context, 1)
@@ -347,7 +348,7 @@ func TestWithoutElectionTheManagerIsAsEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.all = true
-		options := w.options()
+		options := managerOptions()
 		options.LeaderElection = false
 		a, b := w.start(w.store, "a", options), w.start(w.store, "b", options)
 		<-a.mgr.Elected()
@@ -377,14 +378,14 @@ func TestOptionsThatCannotBeHonouredAreRefused(t *testing.T) {
 		"grace 20s":               func(_ *manager.Options, e *controller.Election) { e.Options.Grace = 20 * time.Second },
 		`name ""`:                 func(o *manager.Options, _ *controller.Election) { o.LeaderElectionID = "" },
 	} {
-		options, e := (&world{}).options(), controller.Election{Backend: electiontest.NewStore(nil)}
+		options, e := managerOptions(), controller.Election{Backend: electiontest.NewStore(nil)}
 		change(&options, &e)
 		_, err := controller.NewManager(&rest.Config{}, options, e)
 		if !errors.Is(err, election.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	_, err := controller.NewManager(&rest.Config{}, (&world{}).options(), controller.Election{})
+	_, err := controller.NewManager(&rest.Config{}, managerOptions(), controller.Election{})
 	if err == nil || !strings.Contains(err.Error(), "set LeaderElectionNamespace") {
 		t.Errorf("outside of a pod: %v", err)
 	}

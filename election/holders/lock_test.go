@@ -20,6 +20,7 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/holders"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // judge watches those who read and write.
@@ -82,7 +83,7 @@ const (
 // use reads or writes once, and does with it as chance has it: it finishes, is partitioned
 // from the store and acts until its context ends, is killed and releases nothing, or is
 // partitioned while it waits, holding the gate perhaps and some of the places.
-func (j *judge) use(ctx context.Context, c clock.Clock, way *cut, id string, writes bool, rng *rand.Rand) {
+func use(ctx context.Context, j *judge, c clock.Clock, way *cut, id string, writes bool, rng *rand.Rand) {
 	l, err := holders.NewRWLock(way, "tables", lockReaders, election.Options{ID: id, Lease: lockLease, Clock: c})
 	if err != nil {
 		j.t.Error(err)
@@ -171,7 +172,7 @@ func contend(t *testing.T, open func(clock.Clock) election.Backend, seed uint64,
 		all.Go(func() {
 			rng := rand.New(rand.NewPCG(seed, uint64(i)))
 			for ctx.Err() == nil {
-				j.use(ctx, c, &cut{backend: store}, fmt.Sprint("c", i), writes, rng)
+				use(ctx, j, c, &cut{backend: store}, fmt.Sprint("c", i), writes, rng)
 				if writes {
 					sleep(ctx, time.Duration(rng.IntN(60_000))*time.Millisecond)
 				}
@@ -248,7 +249,7 @@ func TestLockOnRealBackends(t *testing.T) {
 							j.begin(writer, held.Token())
 							defer j.end(writer)
 							before := number
-							time.Sleep(2 * time.Millisecond)
+							awaittest.RealTime(2*time.Millisecond, "others may act in it, if anything lets them")
 							if writer {
 								number = before + 1
 							} else if number != before {

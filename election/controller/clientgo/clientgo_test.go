@@ -47,7 +47,8 @@ type one struct {
 	done chan struct{}
 }
 
-func (w *world) config(release bool) leaderelection.LeaderElectionConfig {
+// loop is the configuration of a loop of client-go's.
+func loop(release bool) leaderelection.LeaderElectionConfig {
 	return leaderelection.LeaderElectionConfig{LeaseDuration: lease, RenewDeadline: deadline, RetryPeriod: retry,
 		ReleaseOnCancel: release}
 }
@@ -55,7 +56,7 @@ func (w *world) config(release bool) leaderelection.LeaderElectionConfig {
 // start runs a candidate until it is stopped or its loop ends.
 func (w *world) start(backend election.Backend, id string, release bool) *one {
 	w.t.Helper()
-	config := w.config(release)
+	config := loop(release)
 	o := &one{done: make(chan struct{})}
 	config.Callbacks = leaderelection.LeaderCallbacks{
 		OnStartedLeading: func(ctx context.Context) { w.lead(ctx, id, o.lock.Leadership().Token()) },
@@ -187,7 +188,7 @@ func TestLockServesTheNextLoop(t *testing.T) {
 	for _, release := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			config := w.config(release)
+			config := loop(release)
 			a := w.start(w.store, "a", release)
 			w.leader(1, "a")
 			a.stop()
@@ -271,7 +272,7 @@ func TestOtherLeadersAreReported(t *testing.T) {
 		a := w.start(w.store, "a", true)
 		w.leader(1, "a")
 		var seen []string
-		config := w.config(true)
+		config := loop(true)
 		b := &one{}
 		config.Callbacks = leaderelection.LeaderCallbacks{OnStoppedLeading: func() {},
 			OnStartedLeading: func(ctx context.Context) { w.lead(ctx, "b", b.lock.Leadership().Token()) },
@@ -297,7 +298,7 @@ func TestOtherLeadersAreReported(t *testing.T) {
 }
 
 func TestConfigsThatCannotHoldAreRefused(t *testing.T) {
-	good := (&world{}).config(true)
+	good := loop(true)
 	for want, change := range map[string]func(*leaderelection.LeaderElectionConfig, *election.Options){
 		"too short":     func(c *leaderelection.LeaderElectionConfig, _ *election.Options) { c.LeaseDuration = 14 * time.Second },
 		"Coordinated":   func(c *leaderelection.LeaderElectionConfig, _ *election.Options) { c.Coordinated = true },
@@ -332,7 +333,7 @@ func TestProcessOfAStuckLoopEnds(t *testing.T) {
 		return
 	}
 	store := electiontest.NewStore(nil)
-	config := (&world{}).config(true)
+	config := loop(true)
 	began := make(chan struct{})
 	config.Callbacks = leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(began) },
 		OnStoppedLeading: func() {}}
