@@ -12,7 +12,7 @@ import (
 // could end the session; one that was sent may be applied.
 func TestCredentialThatWasGivenUp(t *testing.T) {
 	for what, down := range map[string]bool{"while no server is reached": true, "while it is not answered": false} {
-		bubble(what, t, func(t *testing.T) {
+		inBubble(what, t, func(t *testing.T) {
 			answer := make(chan struct{})
 			f := &fake{script: func(_ *fakeConn, r *zk.Request) bool {
 				if r.Op == zk.OpAuth {

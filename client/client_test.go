@@ -75,7 +75,7 @@ func TestWhatBecameOfARequestIsTold(t *testing.T) {
 			return true
 		}
 	}
-	bubble("a read whose reply is lost is sent again", t, func(t *testing.T) {
+	inBubble("a read whose reply is lost is sent again", t, func(t *testing.T) {
 		f := &fake{script: lose(zk.OpGetData, 3)}
 		c := f.start(t, nil)
 		data, _, err := c.Get(t.Context(), "/a")
@@ -84,7 +84,7 @@ func TestWhatBecameOfARequestIsTold(t *testing.T) {
 		}
 		c.Close()
 	})
-	bubble("a write whose reply is lost is not", t, func(t *testing.T) {
+	inBubble("a write whose reply is lost is not", t, func(t *testing.T) {
 		f := &fake{script: lose(zk.OpSetData, 1)}
 		c := f.start(t, nil)
 		_, err := c.Set(t.Context(), "/a", nil, -1)
@@ -96,7 +96,7 @@ func TestWhatBecameOfARequestIsTold(t *testing.T) {
 		}
 		c.Close()
 	})
-	bubble("a successful write with a reply that cannot be read", t, func(t *testing.T) {
+	inBubble("a successful write with a reply that cannot be read", t, func(t *testing.T) {
 		f := &fake{script: func(f *fakeConn, r *zk.Request) bool {
 			if r.Op == zk.OpSetData {
 				r.Op = zk.OpDelete // no body
@@ -112,7 +112,7 @@ func TestWhatBecameOfARequestIsTold(t *testing.T) {
 		}
 		c.Close()
 	})
-	bubble("a watch whose reply cannot be read is not kept", t, func(t *testing.T) {
+	inBubble("a watch whose reply cannot be read is not kept", t, func(t *testing.T) {
 		f := &fake{script: func(f *fakeConn, r *zk.Request) bool {
 			if r.Op == zk.OpGetData {
 				r.Op = zk.OpDelete // no body
@@ -133,7 +133,7 @@ func TestWhatBecameOfARequestIsTold(t *testing.T) {
 		}
 		c.Close()
 	})
-	bubble("a context that ends", t, func(t *testing.T) {
+	inBubble("a context that ends", t, func(t *testing.T) {
 		f := &fake{script: func(_ *fakeConn, r *zk.Request) bool { return r.Op == zk.OpSetData || r.Op == zk.OpGetData }}
 		c := f.start(t, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

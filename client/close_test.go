@@ -11,7 +11,7 @@ import (
 // TestCloseEndsTheSessionAfterSlowWork, which does not look at its context.
 func TestCloseEndsTheSessionAfterSlowWork(t *testing.T) {
 	for range 10 { // two timers fire at once
-		bubble("", t, func(t *testing.T) {
+		inBubble("", t, func(t *testing.T) {
 			f := &fake{timeoutMs: 100_000}
 			c := f.start(t, nil)
 			c.Go(func(context.Context) { time.Sleep(closeWait + time.Second) })

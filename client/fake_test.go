@@ -229,7 +229,7 @@ func (f *fake) start(t *testing.T, o func(*Options)) *Client {
 	return c
 }
 
-// bubble runs a test in virtual time.
-func bubble(name string, t *testing.T, f func(*testing.T)) {
+// inBubble runs a test in virtual time.
+func inBubble(name string, t *testing.T, f func(*testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }

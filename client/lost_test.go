@@ -15,7 +15,7 @@ func TestDeleteThatWasLostIsUnknown(t *testing.T) {
 			"root":  func(ctx context.Context, d *deletion) error { return d.deleteRoot(ctx, "/a", -1) },
 			"child": func(ctx context.Context, d *deletion) error { return d.delete(ctx, "/a/b") },
 		} {
-			bubble(how+", "+what, t, func(t *testing.T) {
+			inBubble(how+", "+what, t, func(t *testing.T) {
 				f := &fake{timeoutMs: 100_000}
 				f.script = func(conn *fakeConn, r *zk.Request) bool {
 					if r.Op == zk.OpDelete { // applied, and then there is no server

@@ -16,7 +16,7 @@ func TestWriteIsNotAppliedWhereOneSubmittedBeforeIsLost(t *testing.T) {
 		"a write after a read":  {zk.OpGetData, zk.OpSetData},
 		"a read after a write":  {zk.OpSetData, zk.OpGetData},
 	} {
-		bubble(what, t, func(t *testing.T) {
+		inBubble(what, t, func(t *testing.T) {
 			let := make(chan struct{})
 			f := &fake{script: func(c *fakeConn, r *zk.Request) bool {
 				if r.Path == "/stuck" {

@@ -65,7 +65,7 @@ func TestLengthThatBelongsToNoReplyEndsTheConnection(t *testing.T) {
 		"another xid":    append([]byte{2, 0, 0, 0, 0, 1, 0, 0}, make([]byte, 12)...),
 		"nonsense":       {255, 0, 0, 0, 0, 0, 0, 0},
 	} {
-		bubble(name, t, func(t *testing.T) {
+		inBubble(name, t, func(t *testing.T) {
 			f := &fake{}
 			f.script = func(c *fakeConn, r *zk.Request) bool {
 				if r.Op == zk.OpGetData && f.seen(zk.OpGetData) == 1 {

@@ -12,7 +12,7 @@ import (
 // TestProtectedCreateThatKillsItsConnectionIsGivenUp: each time the znode is looked for, is
 // not there, and is created again.
 func TestProtectedCreateThatKillsItsConnectionIsGivenUp(t *testing.T) {
-	bubble("", t, func(t *testing.T) {
+	inBubble("", t, func(t *testing.T) {
 		f := &fake{timeoutMs: 100_000, script: func(conn *fakeConn, r *zk.Request) bool {
 			switch r.Op {
 			case zk.OpCreate2:

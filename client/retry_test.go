@@ -30,7 +30,7 @@ func TestARequestWithoutAServerWaitsAsLongAsItMay(t *testing.T) {
 		{"without end of its own", RetryNever, own(0), 0},
 		{"longer than it takes", 8 * time.Second, nil, 0},
 	} {
-		bubble(one.name, t, func(t *testing.T) {
+		inBubble(one.name, t, func(t *testing.T) {
 			f := &fake{timeoutMs: 60_000}
 			c := f.start(t, func(o *Options) { o.RetryFor = one.retryFor })
 			defer c.Close()
@@ -72,7 +72,7 @@ func TestALostRequestIsSentAgainAsLongAsItMay(t *testing.T) {
 		{"never", RetryNever, 1},
 		{"without end", 0, resendsMax + 1},
 	} {
-		bubble(one.name, t, func(t *testing.T) {
+		inBubble(one.name, t, func(t *testing.T) {
 			f := &fake{timeoutMs: 60_000, script: func(conn *fakeConn, r *zk.Request) bool {
 				if r.Op == zk.OpGetData {
 					conn.Close()
@@ -127,7 +127,7 @@ func TestCredentialWithoutAServerEndsWithItsPatience(t *testing.T) {
 		{"three seconds", 3 * time.Second, 0, 3 * time.Second},
 		{"a server came back", 3 * time.Second, 10 * time.Second, 11 * time.Second},
 	} {
-		bubble(one.name, t, func(t *testing.T) {
+		inBubble(one.name, t, func(t *testing.T) {
 			f := &fake{timeoutMs: 60_000, script: func(_ *fakeConn, r *zk.Request) bool {
 				return r.Op == zk.OpAuth // which is not answered
 			}}
@@ -171,7 +171,7 @@ func TestCompositeRequestsEndWithTheirPatience(t *testing.T) {
 		},
 		"credential": func(ctx context.Context, c *Client) error { return c.AddAuth(ctx, "digest", []byte("a:b")) },
 	} {
-		bubble(name, t, func(t *testing.T) {
+		inBubble(name, t, func(t *testing.T) {
 			f := &fake{timeoutMs: 60_000}
 			c := f.start(t, nil)
 			defer c.Close()

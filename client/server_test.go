@@ -64,7 +64,7 @@ func (s slow) Create(name string) (vfs.File, error) {
 }
 
 func (f slowFile) Sync() error {
-	time.Sleep(5 * time.Millisecond)
+	awaittest.RealTime(5*time.Millisecond, "the disk is slow")
 	return f.File.Sync()
 }
 

@@ -621,7 +621,7 @@ func suiteFormer(t *testing.T, addr string) {
 		name := fmt.Sprintf("n%d", i)
 		f, err := c.Submit(ctx, zk.Request{Op: zk.OpCreate2, Path: top + "/" + name, ACL: zk.OpenACL()})
 		must(t, err)
-		time.Sleep(time.Duration(i%6) * 200 * time.Microsecond)
+		awaittest.RealTime(time.Duration(i%6)*200*time.Microsecond, "it is cut now here and now there on its way")
 		cut(c)
 		if _, err := f.Wait(ctx); err == nil {
 			continue
@@ -631,12 +631,9 @@ func suiteFormer(t *testing.T, addr string) {
 		must(t, err)
 		missing[name] = !found
 	}
-	time.Sleep(100 * time.Millisecond)
-	names, _, err := c.Children(ctx, top)
-	must(t, err)
-	for _, name := range names {
-		if missing[name] {
-			t.Errorf("%s was not there after a sync, and came later", name)
-		}
-	}
+	awaittest.Never(t, 100*time.Millisecond, "what was not there after a sync came later", func() bool {
+		names, _, err := c.Children(ctx, top)
+		must(t, err)
+		return slices.ContainsFunc(names, func(name string) bool { return missing[name] })
+	})
 }

@@ -3,6 +3,7 @@ package recipes
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"strings"
@@ -72,7 +73,7 @@ type far struct{ net.Conn }
 
 func (f far) Read(b []byte) (int, error) {
 	n, err := f.Conn.Read(b)
-	time.Sleep(40 * time.Millisecond)
+	awaittest.RealTime(40*time.Millisecond, "it is far away")
 	return n, err
 }
 
@@ -145,14 +146,36 @@ func TestRoundOfADoubleBarrierEndsThoughAMemberDies(t *testing.T) {
 }
 
 // late is a connection that hands on nothing while its gate has a channel that
-// is not closed.
+// is not closed. It notes when its member has read who belongs to the round, with a
+// watch, and who is there: what it waits for comes by the watch.
 type late struct {
 	net.Conn
-	gate *atomic.Pointer[chan struct{}]
+	*way
+}
+
+// way is what all connections of one client share.
+type way struct {
+	gate    atomic.Pointer[chan struct{}]
+	watches atomic.Bool
+	asked   atomic.Uint32 // the xid of the request for all names
+	waits   atomic.Bool
+}
+
+func (l late) Write(b []byte) (int, error) {
+	switch {
+	case eatsOp(zk.OpGetData)(b):
+		l.watches.Store(true)
+	case eatsOp(zk.OpGetChildren2)(b) && l.watches.Load():
+		l.asked.Store(binary.BigEndian.Uint32(b[4:]))
+	}
+	return l.Conn.Write(b)
 }
 
 func (l late) Read(b []byte) (int, error) {
 	n, err := l.Conn.Read(b)
+	if asked := l.asked.Load(); n >= 8 && asked != 0 && binary.BigEndian.Uint32(b[4:]) == asked {
+		l.waits.Store(true)
+	}
 	if shut := l.gate.Load(); shut != nil {
 		<-*shut
 	}
@@ -163,10 +186,10 @@ func (l late) Read(b []byte) (int, error) {
 // the beginning: it learns of the round only after that.
 func TestMemberEntersAndLeavesThoughTheOneThatBeganIsGone(t *testing.T) {
 	addr := serve(t)
-	var gate atomic.Pointer[chan struct{}]
+	var far way
 	slow := dialed(t, addr, client.Options{Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		return late{Conn: conn, gate: &gate}, err
+		return late{conn, &far}, err
 	}})
 	var group sync.WaitGroup
 	left := func(b *DoubleBarrier, err error) {
@@ -188,13 +211,13 @@ func TestMemberEntersAndLeavesThoughTheOneThatBeganIsGone(t *testing.T) {
 	}
 	join(dialed(t, addr, client.Options{}), 1)
 	join(slow, 2)
-	time.Sleep(20 * time.Millisecond) // the slow one has its watch; if not, the test shows less
+	awaittest.Until(t, "the slow one has its watch, and has seen that a member is missing", far.waits.Load)
 	shut := make(chan struct{})
-	gate.Store(&shut)
+	far.gate.Store(&shut)
 	begins := dialed(t, addr, client.Options{})
 	must(t, NewDoubleBarrier(begins, "/db", 3, Options{}).Enter(awaittest.Within(t)))
 	begins.Close()
-	gate.Store(nil)
+	far.gate.Store(nil)
 	close(shut)
 	group.Wait()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,17 +14,18 @@ import (
 )
 
 // answerEater passes the create of an item on, and loses its answer with the
-// connection; the next connection comes when the test says so.
+// connection when the item was taken; the next connection comes after that.
 type answerEater struct {
 	net.Conn
-	sent *atomic.Bool
-	mute *atomic.Bool
+	sent  *atomic.Bool
+	mute  *atomic.Bool
+	taken chan struct{}
 }
 
 func (e answerEater) Read(b []byte) (int, error) {
 	n, err := e.Conn.Read(b)
 	if e.mute.Load() {
-		time.Sleep(100 * time.Millisecond)
+		<-e.taken
 		_ = e.Conn.Close()
 		return 0, net.ErrClosed
 	}
@@ -46,6 +48,8 @@ func TestItemIsPutOnce(t *testing.T) {
 	must(t, err)
 	var sent atomic.Bool
 	taken := make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(taken) })
+	defer goOn() // also where the test fails
 	o := client.Options{Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if sent.Load() {
 			select { // the way back takes a while
@@ -55,7 +59,7 @@ func TestItemIsPutOnce(t *testing.T) {
 			}
 		}
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		return answerEater{conn, &sent, &atomic.Bool{}}, err
+		return answerEater{conn, &sent, &atomic.Bool{}, taken}, err
 	}}
 	putter := NewQueue(dialed(t, addr, o), "/queue", Options{})
 	put := make(chan error, 1)
@@ -63,7 +67,7 @@ func TestItemIsPutOnce(t *testing.T) {
 	item, err := taker.Take(awaittest.Within(t))
 	must(t, err)
 	t.Logf("taken: %s", item)
-	close(taken)
+	goOn()
 	errPut := <-put
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()

@@ -31,7 +31,7 @@ func (s slow) Create(name string) (vfs.File, error) {
 }
 
 func (f slowFile) Sync() error {
-	time.Sleep(2 * time.Millisecond)
+	awaittest.RealTime(2*time.Millisecond, "the disk is slow")
 	return f.File.Sync()
 }
 
