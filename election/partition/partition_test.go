@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/partition"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // patience is how long a test waits for what must happen.
@@ -328,10 +331,9 @@ func TestWhoLostItsSeatHandsOver(t *testing.T) {
 	g.join(store, "b")
 	g.awaitEven("a", "b")
 	c := g.join(store, "c")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	ctx := awaittest.Within(t)
 	seated := func(m *member) bool { return slices.Contains(m.View().Members, m.ID()) }
-	for ; seated(a) || !seated(c); time.Sleep(10 * time.Millisecond) {
+	awaittest.Until(t, "the other has its seat", func() bool {
 		for _, seat := range []string{"group/seats/0", "group/seats/1"} {
 			for view := range store.Observe(ctx, seat) {
 				if view.Leader == "a" {
@@ -340,10 +342,8 @@ func TestWhoLostItsSeatHandsOver(t *testing.T) {
 				break
 			}
 		}
-		if ctx.Err() != nil {
-			t.Fatalf("members are %v", c.View().Members)
-		}
-	}
+		return !seated(a) && seated(c)
+	})
 	g.awaitEven("b", "c")
 }
 
@@ -524,24 +524,31 @@ func TestViewShowsMembersAndOwners(t *testing.T) {
 // Members come, stop, leave and are partitioned at random; in the end all is shared
 // evenly by those that are left, and at no time had a partition two owners.
 func TestMembersThatComeAndGo(t *testing.T) {
-	seed := rand.Uint64()
+	for range 20 {
+		seed := rand.Uint64()
+		synctest.Test(t, func(t *testing.T) { comeAndGo(t, seed) })
+	}
+}
+
+func comeAndGo(t *testing.T, seed uint64) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	store := electiontest.NewStore(nil)
-	g := newGroup(t, 7, func(o *partition.Options) { o.Election.Lease, o.MaxMoves = 300*time.Millisecond, 2 })
+	awhile := func() { time.Sleep(time.Duration(random.Int64N(int64(400 * time.Millisecond)))) }
+	c := bubble{time.Now()}
+	store := electiontest.NewStore(c)
+	g := newGroup(t, 7, func(o *partition.Options) {
+		o.Election.Clock, o.Election.Lease, o.MaxMoves = c, 300*time.Millisecond, 2
+	})
 	type one struct {
 		*member
 		link *electiontest.Faulty
 	}
 	alive := map[string]one{}
 	for i := range 40 {
-		names := slices.Sorted(func(yield func(string) bool) {
-			for id := range alive {
-				if !yield(id) {
-					return
-				}
-			}
-		})
+		if random.IntN(2) == 0 {
+			awhile()
+		}
+		names := slices.Sorted(maps.Keys(alive))
 		action := random.IntN(5)
 		if len(alive) < 2 || action < 2 && len(alive) < 6 {
 			id, link := fmt.Sprint("m", i), electiontest.NewFaulty(store)
@@ -558,13 +565,9 @@ func TestMembersThatComeAndGo(t *testing.T) {
 			delete(alive, id)
 		case 4:
 			alive[id].link.Cut()
-			time.Sleep(time.Duration(random.Int64N(int64(400 * time.Millisecond)))) // the length of the fault
+			awhile() // the length of the fault
 			alive[id].link.Heal()
 		}
 	}
-	var names []string
-	for id := range alive {
-		names = append(names, id)
-	}
-	g.awaitEven(names...)
+	g.awaitEven(slices.Collect(maps.Keys(alive))...)
 }

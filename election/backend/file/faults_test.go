@@ -372,23 +372,17 @@ func TestFrozenNomineeDoesNotStallTheElection(t *testing.T) {
 	must(t, p.replace(nextFile, []byte(nominee.Nonce)))
 
 	next := &candidate{place: p, claim: claim(time.Second)}
-	tryFor := func(d time.Duration) bool {
-		for end := b.clock.Now().Add(d); b.clock.Now() < end; time.Sleep(turnMax / 100) {
-			if held, err := next.tryInTurn(); err != nil || held {
-				must(t, err)
-				return true
-			}
-		}
-		return false
+	elected := func() bool {
+		held, err := next.tryInTurn()
+		must(t, err)
+		return held
 	}
-	if tryFor(2 * turnMax) {
-		t.Fatal("another candidate has the lock of the leader")
+	if !awaittest.Never(t, 2*turnMax, "another candidate has the lock of the leader", elected) {
+		return
 	}
 	must(t, b.Release(awaittest.Within(t), leader))
 	freed := b.clock.Now()
-	if !tryFor(20 * time.Second) {
-		t.Fatal("a nominee that is frozen keeps everybody from leading")
-	}
+	awaittest.Until(t, "another leads in place of a nominee that is frozen", elected)
 	_ = next.lock.Close()
 	if took := b.clock.Now().Sub(freed); took < turnMax {
 		t.Errorf("the lock was left to the nominee for %v, not for %v", took, turnMax)

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/file"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 func open(url string) (election.Backend, error) { return file.New(url) }
@@ -60,7 +61,7 @@ func (d *trouble) Heal()                 { d.Slow(0); d.mute.Store(false) }
 // a change, the sync of the directory, is late enough: the others are done.
 func (d *trouble) fault(operation string) error {
 	if operation == "sync" || operation == "syncdir" {
-		time.Sleep(time.Duration(d.slow.Load()))
+		awaittest.RealTime(time.Duration(d.slow.Load()), "the disk is slow")
 	}
 	if operation == "syncdir" && d.mute.Load() {
 		return errors.New("the disk does not confirm it")
