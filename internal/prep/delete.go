@@ -98,7 +98,7 @@ func (p *Prep) closeSession(o *Origin) zk.Txn {
 		if p.Changing(path) {
 			p.change(node, change{path: path}, o.Zxid)
 		} else {
-			p.digest -= node.checksum()
+			p.digest -= node.checksum(&p.scratch)
 		}
 	}
 	p.changeDir(before, dir, o)

@@ -197,15 +197,15 @@ func (p *Prep) change(old, c change, zxid zk.Zxid) {
 	if c.exists && !old.exists && c.stat.EphemeralOwner != 0 {
 		c.made = tree.EphemeralCost(c.path)
 	}
-	p.digest += c.checksum() - old.checksum()
+	p.digest += c.checksum(&p.scratch) - old.checksum(&p.scratch)
 	p.outstanding.record(c)
 }
 
-func (c *change) checksum() uint64 {
+func (c *change) checksum(b *tree.Scratch) uint64 {
 	if !c.exists {
 		return 0
 	}
-	return tree.Checksum(c.path, c.bodySum, &c.stat)
+	return tree.Checksum(c.path, c.bodySum, &c.stat, b)
 }
 
 // ephemeralBytes returns about what the ephemerals cost that a session will own: those

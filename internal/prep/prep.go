@@ -53,6 +53,7 @@ type Prep struct {
 	outstanding outstanding
 	digest      uint64 // of the tree with all outstanding changes
 	aclBytes    int    // of the lists of the request that is being decided
+	scratch     tree.Scratch
 }
 
 // New returns a Prep for a tree without outstanding changes.

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 
 	"github.com/conclave-project/conclave/zk"
@@ -36,4 +37,54 @@ func BenchmarkSetData(b *testing.B) {
 			}
 		})
 	}
+}
+
+// A server applies each write to its tree, and finds what is read.
+func TestSetDataAndFindAllocateNothing(t *testing.T) {
+	tree := New(Options{})
+	var out Applied
+	zxid := zk.Zxid(1)
+	tree.Apply(&zk.TxnHeader{Zxid: zxid}, &zk.Txn{Op: zk.OpCreate, Path: "/a", Data: make([]byte, 100), ACL: zk.OpenACL(), ParentCversion: 1}, &out)
+	set := zk.Txn{Op: zk.OpSetData, Path: "/a", Data: make([]byte, 100)}
+	head := zk.TxnHeader{}
+	if got := testing.AllocsPerRun(100, func() {
+		zxid++
+		head.Zxid = zxid
+		tree.Apply(&head, &set, &out)
+	}); got != 0 || out.Result.Code != zk.OK {
+		t.Errorf("%v allocations of a set, %v", got, out.Result.Code)
+	}
+	if got := testing.AllocsPerRun(100, func() { tree.Find("/a") }); got != 0 {
+		t.Errorf("%v allocations of a find", got)
+	}
+}
+
+// BenchmarkZnode is what a znode with 100 bytes of data takes of a server's memory.
+func BenchmarkZnode(b *testing.B) {
+	const parents, each = 100, 1000
+	acl, data := zk.OpenACL(), make([]byte, 100)
+	var bytes uint64
+	for b.Loop() {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		tree := New(Options{})
+		var out Applied
+		zxid := zk.Zxid(0)
+		create := func(path string, n int) {
+			zxid++
+			tree.Apply(&zk.TxnHeader{Zxid: zxid}, &zk.Txn{Op: zk.OpCreate, Path: path, Data: data, ACL: acl, ParentCversion: int32(n)}, &out)
+		}
+		for parent := range parents {
+			create(fmt.Sprintf("/p%03d", parent), parent)
+			for n := range each {
+				create(fmt.Sprintf("/p%03d/n%04d", parent, n), n)
+			}
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		bytes += after.HeapAlloc - before.HeapAlloc
+		runtime.KeepAlive(tree)
+	}
+	b.ReportMetric(float64(bytes)/float64(b.N*parents*(each+1)), "B/znode")
 }

@@ -15,6 +15,10 @@ import (
 
 const statBytes = 60
 
+// A Scratch is where the stat of a checksum is put together. What package crc32 sums is
+// always on the heap: a write sums four stats, and so its caller lends the space.
+type Scratch [statBytes]byte
+
 // bodySum is the CRC-32 of path and data; null data counts as empty.
 func bodySum(path string, data []byte) uint32 {
 	if path == "/" {
@@ -29,15 +33,14 @@ func BodySum(path string, data []byte) uint32 { return bodySum(path, data) }
 
 // Checksum is one znode's part of the digest; zero below /zookeeper, whose
 // content differs between servers.
-func Checksum(path string, bodySum uint32, s *zk.StatPersisted) uint64 {
+func Checksum(path string, bodySum uint32, s *zk.StatPersisted, b *Scratch) uint64 {
 	if len(path) > len(zk.SystemPath) && path[:len(zk.SystemPath)+1] == zk.SystemPath+"/" {
 		return 0
 	}
-	return statSum(bodySum, s)
+	return statSum(bodySum, s, b)
 }
 
-func statSum(bodySum uint32, s *zk.StatPersisted) uint64 {
-	var b [statBytes]byte
+func statSum(bodySum uint32, s *zk.StatPersisted, b *Scratch) uint64 {
 	binary.BigEndian.PutUint64(b[0:], uint64(s.Czxid))
 	binary.BigEndian.PutUint64(b[8:], uint64(s.Mzxid))
 	binary.BigEndian.PutUint64(b[16:], uint64(s.Pzxid))
@@ -93,7 +96,7 @@ func (t *Tree) checksum(id uint32) uint64 {
 	}
 	n := t.nodes.at(id)
 	s := t.stat(n)
-	return statSum(n.bodySum, &s)
+	return statSum(n.bodySum, &s, &t.scratch)
 }
 
 // systemNode is /zookeeper: the second record of every tree.

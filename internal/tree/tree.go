@@ -60,6 +60,7 @@ type content struct {
 	appeared []string          // the paths whose usage has appeared in this transaction, to be counted
 	walks    []*Scan           // snapshots under way
 	digest   uint64
+	scratch  Scratch // of changes
 	past     []PastDigest
 	last     zk.Zxid
 	textSize int64 // bytes of all paths and data

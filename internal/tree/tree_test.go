@@ -174,7 +174,7 @@ func sum(t *Tree) uint64 {
 	var total uint64
 	var e Entry
 	for s.Next(&e) {
-		total += Checksum(e.Path, BodySum(e.Path, e.Data), &e.Stat)
+		total += Checksum(e.Path, BodySum(e.Path, e.Data), &e.Stat, new(Scratch))
 	}
 	return total
 }
