@@ -64,6 +64,9 @@ func (r *Replica) notify(zxid zk.Zxid, i int) {
 	change := &r.applied.Changes[i]
 	r.tell = r.watches.Fire(change.Type, change.Path, r.tell[:0])
 	r.tallies.fired(change.Type, len(r.tell))
+	if len(r.tell) == 0 {
+		return // as mostly: the event below is on the heap
+	}
 	event := zk.Event{Type: change.Type, State: zk.StateSyncConnected, Path: change.Path, Zxid: zxid}
 	for _, id := range r.tell {
 		c := r.requests.conns[id]
