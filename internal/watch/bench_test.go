@@ -1,0 +1,48 @@
+package watch
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// Each write fires what watches its path, which mostly is nothing. Where subtrees are
+// watched, the list of those above the path is made.
+func TestAFireAllocatesNothingWithoutWatchesOfSubtrees(t *testing.T) {
+	table := New()
+	table.AddMode(1, zk.WatchPersistent, "/watched")
+	to := make([]session.ConnID, 0, 8)
+	for path, want := range map[string]int{"/watched": 1, "/other/a/b": 0} {
+		var fired int
+		if got := testing.AllocsPerRun(100, func() { fired = len(table.Fire(zk.EventNodeDataChanged, path, to)) }); got != 0 || fired != want {
+			t.Errorf("%s: %v allocations for %d events, not 0 for %d", path, got, fired, want)
+		}
+	}
+}
+
+// BenchmarkAdd is what a watch takes of a server's memory, one of each of many paths.
+func BenchmarkAdd(b *testing.B) {
+	const watches = 100_000
+	paths := make([]string, watches)
+	for n := range paths {
+		paths[n] = fmt.Sprintf("/app/watched/n%06d", n)
+	}
+	var bytes uint64
+	for b.Loop() {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		table := New()
+		for n, path := range paths {
+			table.Add(session.ConnID(n%1000+1), Data, path)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		bytes += after.HeapAlloc - before.HeapAlloc
+		runtime.KeepAlive(table)
+	}
+	b.ReportMetric(float64(bytes)/float64(b.N*watches), "B/watch")
+}
