@@ -49,6 +49,7 @@ var commands = map[string]command{
 	"wchp": {wchp, notServing + "\n"},
 	"dirs": {dirs, notServing + "\n"},
 	"hash": {hash, notServing},
+	"vote": {answer: vote},
 	"gtmk": {answer: traceMask},
 	"stmk": {answer: traceMask}, // the server has taken the number already
 }

@@ -144,7 +144,7 @@ var steady = []struct {
 // TestAnswers compares the answer to every command with testdata/NAME.txt.
 func TestAnswers(t *testing.T) {
 	for _, command := range []string{
-		"ruok", "isro", "srvr", "stat", "mntr", "conf", "cons", "crst", "srst", "dump", "envi", "wchs", "wchc", "wchp",
+		"ruok", "isro", "srvr", "stat", "mntr", "conf", "cons", "crst", "srst", "dump", "envi", "wchs", "wchc", "wchp", "vote",
 		"dirs", "hash", "gtmk",
 	} {
 		t.Run(command, func(t *testing.T) {

@@ -2,11 +2,13 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -216,6 +218,8 @@ func TestServerWithoutALeaderSaysSo(t *testing.T) {
 			want = "null"
 		case "stmk":
 			continue // it waits for its number
+		case "vote":
+			continue // that is when it is wanted most
 		case "gtmk":
 			want = "306"
 		case "hash":
@@ -229,6 +233,41 @@ func TestServerWithoutALeaderSaysSo(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// TestVotesOfAnElectionAreTold: who voted for whom, who leads since, and why there was an election.
+func TestVotesOfAnElectionAreTold(t *testing.T) {
+	e, ctx := startEnsemble(t, false)
+	first := e.Leader()
+	if err := e.Kill(first); err != nil {
+		t.Fatal(err)
+	}
+	others := slices.DeleteFunc([]int{1, 2, 3}, func(id int) bool { return id == first })
+	if err := e.Await(ctx, func() bool { return e.Server(others[0]).Serves() && e.Server(others[1]).Serves() }); err != nil {
+		t.Fatal(err)
+	}
+	leader := int64(e.Leader())
+	for _, id := range others {
+		var all []electionEntry
+		if err := json.Unmarshal([]byte(askAt(t, e.Addr(id), "vote")), &all); err != nil || len(all) < 2 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		last := all[len(all)-1]
+		if last.Leader == nil || *last.Leader != leader || last.Decided < last.Began || last.Reason == "" || all[0].Reason != "" {
+			t.Errorf("server %d: %+v", id, all)
+		}
+		for _, from := range others {
+			mine := slices.IndexFunc(last.Votes, func(c cast) bool {
+				return c.Server == int64(from) && c.State == "looking" && c.Zxid != "" && c.Round > 0
+			})
+			if mine < 0 {
+				t.Errorf("server %d has no vote of server %d: %+v", id, from, last)
+			}
+		}
+		if !slices.ContainsFunc(last.Votes, func(c cast) bool { return c.For == leader }) {
+			t.Errorf("server %d: nobody voted for the leader: %+v", id, last)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func only(fields func(Commands, *server.Server) Fields) func(Commands, *server.S
 }
 
 // reports are all commands of Apache's admin server but snapshot and restore, which copy
-// data and do not report.
+// data and do not report, and votes, which it does not have.
 var reports = []report{
 	{names: []string{"configuration", "conf", "config"}, fields: only(configuration)},
 	{names: []string{"connection_stat_reset", "crst"}, fields: only(func(_ Commands, s *server.Server) Fields { s.ResetConnStats(); return nil })},
@@ -92,6 +92,7 @@ var reports = []report{
 		return append(c.serverStats(s), connections(s, false)...)
 	})},
 	{names: []string{"system_properties", "sysp"}, always: true, fields: only(variables)},
+	{names: []string{"votes", "vote"}, always: true, fields: only(votes)},
 	{names: []string{"voting_view"}, fields: only(votingView)},
 	{names: []string{"watch_summary", "wchs"}, fields: only(watchSummary)},
 	{names: []string{"watches", "wchc"}, fields: only(watches)},

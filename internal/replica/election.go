@@ -24,6 +24,7 @@ func (r *Replica) look() {
 
 func (r *Replica) lookNow() {
 	r.election.begin()
+	r.electionLog.begin(r.now.WallMs)
 	_, current := r.peer.Epochs()
 	last := r.peer.Last()
 	if r.ensemble.unlearn() {
@@ -63,11 +64,15 @@ func (r *Replica) vote(event fle.Event) {
 		r.election.succeeded()
 	}
 	var learned *fle.Learned
+	if received, ok := event.(fle.Received); ok {
+		r.noteVote(received.From, &received.Notification)
+	}
 	reborn := r.role.reborn
 	newer, elected := "", (*fle.Elected)(nil) // any id may be a leader's, 0 too
 	for _, effect := range r.election.machine.Step(r.now.MonoMs, event) {
 		switch e := effect.(type) {
 		case fle.Send:
+			r.noteVote(r.opts.Zab.ID, &e.Notification)
 			r.effects.Votes = append(r.effects.Votes, OutgoingVote{To: e.To, Notification: e.Notification})
 		case fle.Elected:
 			elected = &e
@@ -96,10 +101,19 @@ func (r *Replica) vote(event fle.Event) {
 		r.endReadOnly()
 		r.role.elected(elected.Leader)
 		r.counts.Elections++
+		r.electionLog.decided(r.now.WallMs, elected.Leader)
 		r.order(zab.Event{
 			Kind: zab.EventElected, Server: elected.Leader, Epoch: elected.Vote.Epoch, Record: zab.Record{Zxid: elected.Vote.Zxid},
 		})
 	}
+}
+
+// noteVote keeps a vote for operators; observers look with one for nobody.
+func (r *Replica) noteVote(from quorum.ID, n *fle.Notification) {
+	if n.Leader < 0 {
+		return
+	}
+	r.electionLog.cast(Cast{AtMs: r.now.WallMs, Server: from, State: n.State, Round: n.Round, Vote: n.Vote})
 }
 
 // tellElection tells the election which configurations count now.

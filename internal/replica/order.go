@@ -232,6 +232,7 @@ func (r *Replica) onLeave(e *zab.Effect) {
 	r.sessions.Reset(r.now.MonoMs)
 	r.locals.RemoveUpgrading() // all may know them by now, and may have seen them end
 	r.effects.Left = append(r.effects.Left, e.Reason)
+	r.electionLog.leave(e.Reason)
 	if e.Reload {
 		r.reload()
 	}

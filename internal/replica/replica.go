@@ -117,15 +117,16 @@ type Replica struct {
 	reader   Reader
 	peer     *zab.Peer
 
-	ensemble ensembleState
-	election candidacy
-	role     role
-	trust    trust
-	requests requests
-	touches  touches
-	leading  leading
-	pause    pause
-	full     bool // the disk has no space
+	ensemble    ensembleState
+	election    candidacy
+	electionLog electionLog
+	role        role
+	trust       trust
+	requests    requests
+	touches     touches
+	leading     leading
+	pause       pause
+	full        bool // the disk has no space
 
 	// One step.
 	now         Now

@@ -97,6 +97,13 @@ func (s *Server) Role() Role {
 	return role
 }
 
+// ElectionLog returns the newest elections of the ensemble as this server has seen them, the
+// oldest first. Like Status it waits until Run is running.
+func (s *Server) ElectionLog() (all []replica.ElectionEntry) {
+	s.inspect(func(r *replica.Replica) { all = r.ElectionLog() })
+	return all
+}
+
 // noteStep looks at what a step has made of the role. The loop calls it.
 func (s *Server) noteStep(effects *replica.Effects) {
 	if len(effects.Left) > 0 {

@@ -161,6 +161,9 @@ func TestNewLeaderIsSeen(t *testing.T) {
 	p.await(fmt.Sprintf(`document.querySelector('[data-role="leader"]') !== null && %s !== %q`, leads, before))
 	p.said(".server.down .role", "no answer")
 	p.said("#changes li", "is leader (was follower)")
+	// The votes that made it the leader.
+	p.await(`[...document.querySelectorAll("#votes summary")].some((s) => s.textContent.includes("link lost: the leader is server"))`)
+	p.await(`[...document.querySelectorAll("#votes details")].every((d) => d.querySelectorAll("tbody tr").length >= 1)`)
 	e.do("dev", "start", number, "--port", e.port())
 	p.await(`document.querySelectorAll(".server.down").length === 0 && document.querySelectorAll('[data-role="follower"]').length === 2`)
 }
@@ -329,6 +332,7 @@ func TestAPIIsAsItIsDescribed(t *testing.T) {
 		{"GET", "znode?path=/app", "", 200},
 		{"GET", "znode?path=/zookeeper/config", "", 200},
 		{"GET", "sessions", "", 200},
+		{"GET", "votes", "", 200},
 		{"GET", "watches?path=/conclave", "", 200},
 		{"GET", "log?path=/app&op=create2", "", 200},
 		{"GET", "log?session=x", "", 400},

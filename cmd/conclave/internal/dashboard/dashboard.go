@@ -40,6 +40,8 @@ var pages embed.FS
 type Source interface {
 	// Look looks at all servers and their clients, and says what they did since the look before.
 	Look(ctx context.Context) (any, error)
+	// Votes tells the newest elections of the servers, and the votes that made them.
+	Votes(ctx context.Context) (any, error)
 	// Elections looks at all elections of the tree.
 	Elections(ctx context.Context) (any, error)
 	// History tells who led an election.
@@ -241,6 +243,7 @@ func (d *Dashboard) api() http.Handler {
 		return d.source.Children(ctx, pathOf(r), r.FormValue("cursor"), limit)
 	})
 	get("znode", func(ctx context.Context, r *http.Request) (any, error) { return d.source.Znode(ctx, pathOf(r)) })
+	get("votes", func(ctx context.Context, _ *http.Request) (any, error) { return d.source.Votes(ctx) })
 	get("sessions", func(ctx context.Context, _ *http.Request) (any, error) { return d.source.Sessions(ctx) })
 	get("watches", func(ctx context.Context, r *http.Request) (any, error) { return d.source.Watches(ctx, pathOf(r)) })
 	get("log", func(ctx context.Context, r *http.Request) (any, error) {

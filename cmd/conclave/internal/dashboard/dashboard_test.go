@@ -44,6 +44,7 @@ func (f *fake) Znode(_ context.Context, path string) (any, error) {
 func (f *fake) Sessions(context.Context) (any, error) {
 	return nil, &cli.Error{Err: errors.New("nobody answers"), Exit: cli.ExitNoServer}
 }
+func (f *fake) Votes(context.Context) (any, error)               { return nil, nil }
 func (f *fake) Watches(context.Context, string) (any, error)     { return nil, nil }
 func (f *fake) Log(_ context.Context, q LogQuery) (any, error)   { return q, nil }
 func (f *fake) Ask(context.Context, string, string) (any, error) { f.writes.Add(1); return nil, nil }

@@ -1,6 +1,6 @@
 // The servers: who leads, how far the others are, what they do.
 
-import { fill, h, number, table, time } from "./dom.js";
+import { fill, get, h, number, table, time } from "./dom.js";
 import { t } from "./text.js";
 
 const pointsMax = 120;
@@ -8,6 +8,7 @@ const history = new Map(); // of each server: the figures of the last looks
 const changes = []; // newest first
 const roles = new Map();
 const changesMax = 100;
+const electionsShown = 12;
 let epoch;
 
 // note keeps the figures of a look, and what has changed since the one before.
@@ -76,9 +77,31 @@ export function ensemble(app) {
   const paths = h("section", { class: "panel" });
   const limits = h("section", { class: "panel problems", hidden: true });
   const news = h("section", { class: "panel" });
+  const elections = h("section", { class: "panel", id: "votes", hidden: true });
+  let asked = null, gone = false; // asked: the change after which the votes were asked for
+
+  // votes shows the elections of the servers, and who voted for whom.
+  async function votes() {
+    let told;
+    try {
+      told = await get("votes");
+    } catch {
+      return; // what was shown stays; the next change asks again
+    }
+    if (gone) return;
+    const all = told.servers.flatMap((s) => s.elections.map((e) => ({ ...e, by: s.id ?? s.server })));
+    all.sort((a, b) => (a.began < b.began ? 1 : -1));
+    elections.hidden = all.length === 0;
+    fill(elections, h("h2", {}, t("votes")), all.slice(0, electionsShown).map((e) => h("details", {},
+      h("summary", {}, time(e.began), ` ${t("server")} ${e.by}${e.reason ? `: ${e.reason}` : ""}: ${e.decided ? `${t("leaderis")} ${e.leader}, ${number(Date.parse(e.decided) - Date.parse(e.began))} ms` : t("undecided")}`),
+      table(`${t("votes")}: ${t("server")} ${e.by}, ${e.began}`, [{ name: "ms", number: true }, { name: t("server"), number: true }, { name: t("votesfor"), number: true }, { name: t("epoch"), number: true }, { name: t("zxid"), wide: true }, { name: t("round"), number: true }, { name: t("state") }],
+        e.votes.map((v) => ({ cells: [number(Date.parse(v.time) - Date.parse(e.began)), number(v.server), number(v.for), number(v.epoch), v.zxid, number(v.round), t(v.state)] }))))));
+  }
+
   return {
-    elements: [servers, problems, limits, news, paths, clients],
+    elements: [servers, problems, limits, news, elections, paths, clients],
     streams: ["look"],
+    leave() { gone = true; },
     seen(name, look) {
       if (name !== "look" || !look) return;
       if (look.error) {
@@ -93,6 +116,10 @@ export function ensemble(app) {
       fill(news, h("h2", {}, t("changesseen")), changes.length === 0 ? h("p", { class: "soft" }, t("nochange"))
         : h("ol", { id: "changes" }, changes.map((c) => h("li", {}, time(c.at), " ", c.server.id === undefined ? c.server.server : `${t("server")} ${c.server.id}`, " ",
           c.epoch !== undefined ? `${t("epochis")} ${c.epoch}` : `${t("becomes")} ${t(c.role)} (${t("was")} ${t(c.before)})`))));
+      if (asked !== changes[0]) {
+        asked = changes[0];
+        votes();
+      }
       limits.hidden = hits.size === 0;
       fill(limits, table(t("limits"), [{ name: t("server") }, { name: t("limit"), wide: true }, { name: t("times"), number: true }],
         [...hits.values()].map((l) => ({ cells: [l.server, l.limit, number(l.times)] }))));

@@ -1,0 +1,96 @@
+package replica
+
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/fle"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+// ElectionEntry is an election as this server has seen it, for operators. Times are of its wall
+// clock, in milliseconds.
+type ElectionEntry struct {
+	BeganMs   int64
+	Reason    zab.Reason // why its role before had ended; zab.ReasonNone without one
+	Cast      []Cast     // votes, in the order in which they came; its own among them
+	More      int        // votes that were not kept
+	DecidedMs int64      // 0 while it goes on, and where it came to nothing
+	Leader    quorum.ID  // of a decision
+}
+
+// Cast is a vote that a server has told: its first, or another one than before.
+type Cast struct {
+	AtMs   int64
+	Server quorum.ID
+	State  fle.State // of that server: one that follows or leads tells who leads
+	Round  int64
+	fle.Vote
+}
+
+// What is kept: so many elections, the newest, and so many votes of each.
+const (
+	electionsKept = 16
+	castMax       = 64
+)
+
+// electionLog are the newest elections, the oldest first.
+type electionLog struct {
+	all  []ElectionEntry
+	left zab.Reason // why the last role ended, since the last election began
+}
+
+// leave notes why a role has ended.
+func (l *electionLog) leave(reason zab.Reason) { l.left = reason }
+
+// begin notes that an election begins.
+func (l *electionLog) begin(nowMs int64) {
+	if len(l.all) >= electionsKept {
+		l.all = slices.Delete(l.all, 0, 1)
+	}
+	l.all = append(l.all, ElectionEntry{BeganMs: nowMs, Reason: l.left})
+	l.left = zab.ReasonNone
+}
+
+// cast notes a vote, unless its server has told it already.
+func (l *electionLog) cast(c Cast) {
+	if len(l.all) == 0 {
+		return
+	}
+	last := &l.all[len(l.all)-1]
+	if last.DecidedMs != 0 {
+		return
+	}
+	for i := len(last.Cast) - 1; i >= 0; i-- {
+		if was := &last.Cast[i]; was.Server == c.Server {
+			if was.State == c.State && was.Round == c.Round && was.Vote == c.Vote {
+				return
+			}
+			break
+		}
+	}
+	if len(last.Cast) >= castMax {
+		last.More++
+		return
+	}
+	last.Cast = append(last.Cast, c)
+}
+
+// decided notes who was elected. What a reconfig has appointed has had no election.
+func (l *electionLog) decided(nowMs int64, leader quorum.ID) {
+	if len(l.all) == 0 {
+		return
+	}
+	if last := &l.all[len(l.all)-1]; last.DecidedMs == 0 {
+		last.DecidedMs, last.Leader = nowMs, leader
+	}
+}
+
+// ElectionLog returns the newest elections, the oldest first.
+func (r *Replica) ElectionLog() []ElectionEntry {
+	all := slices.Clone(r.electionLog.all)
+	for i := range all {
+		all[i].Cast = slices.Clone(all[i].Cast)
+	}
+	return all
+}
