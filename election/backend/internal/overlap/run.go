@@ -54,6 +54,9 @@ const (
 	// betweenMin is how many hand-overs there must be from one program to the
 	// other.
 	betweenMin = 3
+	// inRowMax is how often ours lead before all of them end, so that the other
+	// program leads: on a busy machine it may always come too late by itself.
+	inRowMax = 10
 )
 
 // run is one Run.
@@ -65,6 +68,8 @@ type run struct {
 	members map[string]*member
 	kills   int
 	frozen  []*child
+	absent  []*member // of ours, until another program leads
+	inRow   int       // leaderships of ours since the other program led
 	seen    []Span // of other programs that write nothing themselves
 }
 
@@ -229,7 +234,12 @@ func (r *run) disturb(m *member, token election.Token) {
 	time.Sleep(time.Duration(50+r.random.IntN(100)) * time.Millisecond)
 	until := clock.Now()
 	choice := r.random.IntN(4)
+	if r.inRow++; !m.ours {
+		r.inRow = 0
+	}
 	switch {
+	case r.Other != nil && r.inRow >= inRowMax:
+		r.makeWay()
 	case m.ours && choice == 0:
 		m.child.end(syscall.SIGKILL)
 		r.restart(m)
@@ -251,9 +261,24 @@ func (r *run) disturb(m *member, token election.Token) {
 	}
 }
 
+// makeWay ends all of ours, which leave nothing behind.
+func (r *run) makeWay() {
+	for _, m := range r.members {
+		if m.ours {
+			m.child.end(syscall.SIGTERM)
+			r.absent = append(r.absent, m)
+		}
+	}
+}
+
 // thaw lets those go on that were frozen while they led. By now another one
-// leads, and they must not lead for a moment longer.
+// leads, and they must not lead for a moment longer. Those that have made way come
+// back.
 func (r *run) thaw() {
+	for _, m := range r.absent {
+		r.restart(m)
+	}
+	r.absent = nil
 	for _, c := range r.frozen {
 		c.signal(syscall.SIGCONT)
 	}
