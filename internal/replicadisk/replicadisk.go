@@ -198,6 +198,13 @@ func (d *Disk) recent(f *Found) []zab.Record {
 	if err != nil || len(records) == 0 || records[len(records)-1].Zxid != f.Stored.Last {
 		return nil
 	}
+	// Apache's server alone counts on across an epoch, where no leader does: what comes before is
+	// not for learners: one that lacks it gets a snapshot.
+	for i := len(records) - 1; i > 0; i-- {
+		if records[i].Zxid.Epoch() != records[i-1].Zxid.Epoch() && records[i].Zxid.Counter() == 0 {
+			return records[i:]
+		}
+	}
 	return records
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
@@ -380,5 +381,40 @@ func TestLogThatLacksARecordIsSentToNobody(t *testing.T) {
 		}
 		must(t, h.save(d)) // the next start replays nothing
 		must(t, d.Close())
+	}
+}
+
+// TestLogOfAServerAloneThatCountedAcrossAnEpochIsTaken: Apache's counts on to counter 0 of the next
+// epoch. Its directory may become that of a server of an ensemble.
+func TestLogOfAServerAloneThatCountedAcrossAnEpochIsTaken(t *testing.T) {
+	mem, h := newMem(t), newHistory(t)
+	create := func(zxid zk.Zxid) {
+		h.decide(zxid, &zk.Txn{Op: zk.OpCreate, Path: fmt.Sprintf("/%x", int64(zxid)), ACL: zk.OpenACL()})
+	}
+	create(zx(0, 0xfffffffd))
+	alone := options()
+	alone.Ensemble = false
+	d, _ := begin(t, mem, alone)
+	s := Begin(h.state.Tree(), h.state.Leases())
+	_, err := s.Save(d.store, nil)
+	must(t, err)
+	must(t, d.Close())
+	name := "data/version-2/" + txnlog.SegmentName(zx(0, 0xfffffffe))
+	file, err := mem.Create(name)
+	must(t, err)
+	w := txnlog.NewWriter(file)
+	for _, zxid := range []zk.Zxid{zx(0, 0xfffffffe), zx(0, 0xffffffff), zx(1, 0), zx(1, 1)} {
+		create(zxid)
+		must(t, w.Write(h.records[len(h.records)-1].Payload))
+	}
+	must(t, errors.Join(file.Sync(), file.Close(), mem.SyncDir("data/version-2")))
+
+	_, f := begin(t, mem, options())
+	must(t, h.same(f.State))
+	if r := f.Stored.Recent; len(r) != 2 || r[0].Zxid != zx(1, 0) {
+		t.Errorf("recent: %+v", r)
+	}
+	if p := zab.New(zab.Options{}, zab.Config{}, f.Stored); p.Last() != zx(1, 1) {
+		t.Errorf("last %s", p.Last())
 	}
 }
