@@ -20,7 +20,7 @@ import (
 )
 
 // pages are those whose blocks of commands are run, from the root of the repository.
-var pages = []string{"README.md", "README.zh-CN.md", "docs/getting-started.md", "docs/zh-CN/getting-started.md"}
+var pages = []string{"README.md", "README.zh-CN.md", "docs/getting-started.md", "docs/zh-CN/getting-started.md", "docs/laboratory.md", "docs/zh-CN/laboratory.md"}
 
 // A block of commands begins with ```console. Its lines that begin with "$ " are typed
 // into bash, one shell for each section of a page; the others are what the terminal
