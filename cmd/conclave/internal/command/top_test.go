@@ -89,15 +89,17 @@ func TestTopTellsPathsAndLimits(t *testing.T) {
 	}
 	before := lookOf(0, -1,
 		standing{Server: "a:1", Mntr: mntr("cnt_orders_read_per_namespace", "100", "sum_orders_read_per_namespace", "1000",
-			"cnt_orders_write_per_namespace", "50", "sum_orders_write_per_namespace", "500", "watches_rejected", "7", "throttled_ops", "9")},
-		standing{Server: "b:1", Mntr: mntr("cnt_orders_write_per_namespace", "40", "sum_orders_write_per_namespace", "400")},
+			"cnt_orders_write_per_namespace", "50", "sum_orders_write_per_namespace", "500", "watches_rejected", "7", "throttled_ops", "9", "cnt_a_read_per_namespace_read_per_namespace", "0")},
+		standing{Server: "b:1", Mntr: mntr("cnt_orders_write_per_namespace", "40", "sum_orders_write_per_namespace", "400",
+			"cnt_stock_read_per_namespace", "0", "sum_stock_read_per_namespace", "0", "cnt_/_write_per_namespace", "0")},
 		standing{Server: "c:1"})
 	now := lookOf(10, -1,
 		standing{Server: "a:1", Mntr: mntr("cnt_orders_read_per_namespace", "300", "sum_orders_read_per_namespace", "3000",
 			"cnt_orders_write_per_namespace", "150", "sum_orders_write_per_namespace", "2500", "watches_rejected", "10", "throttled_ops", "2",
 			"cnt_a_read_per_namespace_read_per_namespace", "5")},
 		standing{Server: "b:1", Mntr: mntr("cnt_orders_write_per_namespace", "138", "sum_orders_write_per_namespace", "2360",
-			"cnt_stock_read_per_namespace", "1000", "sum_stock_read_per_namespace", "9000", "cnt_/_write_per_namespace", "10")},
+			"cnt_stock_read_per_namespace", "1000", "sum_stock_read_per_namespace", "9000", "cnt_/_write_per_namespace", "10",
+			"cnt_old_read_per_namespace", "1000000")},
 		standing{Server: "c:1", Mntr: mntr("cnt_orders_read_per_namespace", "1000", "watches_rejected", "99")})
 	p := newPage(before, now, &elected{})
 	got, err := json.Marshal([]any{p.Paths, p.Limits})

@@ -30,14 +30,11 @@ var limitFigures = []string{
 	"request_throttle_wait_count", "throttled_ops", "requests_paced", "stale_requests_dropped", "large_requests_rejected", "watches_rejected",
 }
 
-// since is by how much a figure has grown between two looks; 0 where it is not told, or was
-// counted from the beginning again.
+// since is by how much a figure has grown between two looks; 0 where one of them was not told
+// it, for a server tells the busiest namespaces alone, or it was counted from the beginning again.
 func since(before, now map[string]string, name string) int64 {
 	a, b := integer(before[name]), integer(now[name])
-	if a == nil {
-		a = new(int64) // of what has come since
-	}
-	if b == nil {
+	if a == nil || b == nil {
 		return 0
 	}
 	return max(0, *b-*a)
