@@ -18,7 +18,7 @@ import (
 
 // launch runs a server until the returned function is called, which gives what
 // Run returned.
-func launch(t *testing.T, fs vfs.FS, change func(*Config)) (*Server, func() error) {
+func launch(t testing.TB, fs vfs.FS, change func(*Config)) (*Server, func() error) {
 	t.Helper()
 	s, err := New(testConfig(fs, change))
 	if err != nil {

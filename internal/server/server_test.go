@@ -18,7 +18,7 @@ import (
 )
 
 // start runs a server on a memory disk until the test ends.
-func start(t *testing.T, fs vfs.FS, change func(*Config)) *Server {
+func start(t testing.TB, fs vfs.FS, change func(*Config)) *Server {
 	t.Helper()
 	s, stop := launch(t, fs, change)
 	t.Cleanup(func() {

@@ -1,0 +1,85 @@
+package server
+
+import (
+	"io"
+	"net"
+	"runtime"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// shake opens a connection and a session.
+func shake(b *testing.B, s *Server) net.Conn {
+	b.Helper()
+	socket, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	request := wire.ConnectRequest{TimeoutMs: 60_000, Password: make([]byte, zk.PasswordBytes), HasReadOnly: true}
+	if _, err := socket.Write(wire.AppendConnectRequest(nil, &request)); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := readFrame(socket); err != nil {
+		b.Fatal(err)
+	}
+	return socket
+}
+
+// BenchmarkReads is a client with 128 reads on their way to a server in memory.
+func BenchmarkReads(b *testing.B) {
+	s := start(b, vfs.NewMem(), nil)
+	socket := shake(b, s)
+	defer socket.Close()
+	const together = 128
+	var frames []byte
+	for i := range together {
+		frames = wire.AppendRequest(frames, &zk.Request{Op: zk.OpGetData, Xid: zk.Xid(i + 1), Path: "/"})
+	}
+	one := len(frames) / together
+	reply := make([]byte, wire.PrefixBytes+wire.ReplyHeaderBytes+4+68) // of empty data and its Stat
+	b.ReportAllocs()
+	b.ResetTimer()
+	for left := b.N; left > 0; left -= together {
+		n := min(left, together)
+		if _, err := socket.Write(frames[:n*one]); err != nil {
+			b.Fatal(err)
+		}
+		for range n {
+			if _, err := io.ReadFull(socket, reply); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.StopTimer()
+}
+
+// BenchmarkConnection is what a quiet connection with its session takes of memory, of
+// heap and stacks; the client's side of the socket is in it.
+func BenchmarkConnection(b *testing.B) {
+	const connections = 400
+	taken := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC() // what pools and finalizers held
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc + m.StackInuse)
+	}
+	var bytes int64
+	for b.Loop() {
+		s := start(b, vfs.NewMem(), func(c *Config) { c.ConnsPerIPMax = 0 })
+		shake(b, s).Close()
+		before := taken()
+		sockets := make([]net.Conn, connections)
+		for i := range sockets {
+			sockets[i] = shake(b, s)
+		}
+		bytes += taken() - before
+		for _, socket := range sockets {
+			socket.Close()
+		}
+	}
+	b.ReportMetric(float64(bytes)/float64(b.N*connections), "B/connection")
+}
