@@ -494,15 +494,17 @@ type nowhere struct{ vfs.FS }
 
 type sink struct{ vfs.File }
 
-func (nowhere) Create(string) (vfs.File, error) { return sink{}, nil }
-func (nowhere) Rename(string, string) error     { return nil }
-func (nowhere) Remove(string) error             { return nil }
-func (nowhere) SyncDir(string) error            { return nil }
-func (sink) Write(p []byte) (int, error)        { return len(p), nil }
-func (sink) Sync() error                        { return nil }
-func (sink) Close() error                       { return nil }
-func (sink) Allocate(int64) error               { return nil }
-func (sink) Truncate(int64) error               { return nil }
+func (nowhere) Create(string) (vfs.File, error)        { return sink{}, nil }
+func (nowhere) OpenReadWrite(string) (vfs.File, error) { return sink{}, nil }
+func (nowhere) Rename(string, string) error            { return nil }
+func (nowhere) Remove(string) error                    { return nil }
+func (nowhere) SyncDir(string) error                   { return nil }
+func (sink) Write(p []byte) (int, error)               { return len(p), nil }
+func (sink) WriteAt(p []byte, _ int64) (int, error)    { return len(p), nil }
+func (sink) Sync() error                               { return nil }
+func (sink) Close() error                              { return nil }
+func (sink) Allocate(int64) error                      { return nil }
+func (sink) Truncate(int64) error                      { return nil }
 
 func benchmarkAppend(b *testing.B, size int) {
 	log, err := Open(nowhere{}, dir, 0, Options{PreallocBytes: 64 << 20})
