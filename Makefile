@@ -202,6 +202,10 @@ mutants: ## every known bug put back, by every proof; ends with "N of N mutants 
 bench: ## the benchmarks within the packages
 	go test -run '^$$' -bench . -benchmem ./internal/... ./client ./election/...
 
+.PHONY: bench-check
+bench-check: ## allocations, bytes and system calls, counted beside those of the last commit or of BASE=COMMIT; more than 5 % above is an error; a minute
+	go run ./test/bench check $(if $(BASE),-base $(BASE))
+
 .PHONY: bench-compare
 bench-compare: ## Apache ZooKeeper and Conclave under the same load, one server and ensembles of three, tables with ratios
 	go run ./test/bench compare

@@ -8,6 +8,7 @@
 //	go run ./test/bench failover
 //	go run ./test/bench floor
 //	go run ./test/bench floor -size 3
+//	go run ./test/bench check
 //
 // compare measures Apache ZooKeeper and Conclave. In goes a list of parts to
 // measure, out comes a table: throughput, latency, the server's CPU time per
@@ -25,6 +26,8 @@
 // which package floor is, and prints what Conclave costs in multiples of it. With
 // -size 3 all connections are to the leader: the floor's peers write, sync and
 // acknowledge, and that is all they do, while Conclave's apply each write too.
+//
+// check compares counts, not times, of this tree and of a commit: see package check.
 //
 // A server starts on an empty directory of the same disk and gets the same
 // warm-up; the Java process may use a heap of 4 GiB and logs warnings only.

@@ -40,9 +40,11 @@ type plan struct {
 const usage = `usage: bench compare [flags]
        bench failover [flags]
        bench floor [flags]
+       bench check [flags]
 
 compares servers on this machine: under load, when a leader fails, and
-Conclave with the least server that there can be; -h shows the flags of each`
+Conclave with the least server that there can be; and counts of this tree with
+those of a commit; -h shows the flags of each`
 
 // commands are what can be measured.
 var commands = map[string]func(ctx context.Context, args []string) error{
@@ -67,6 +69,7 @@ var commands = map[string]func(ctx context.Context, args []string) error{
 		}
 		return compare(ctx, p)
 	},
+	"check":     checkCounts,
 	floorServer: func(_ context.Context, args []string) error { return serveFloor(args) },
 }
 

@@ -28,6 +28,13 @@ var built conclave
 // process, or taken from the environment variable CONCLAVE_BINARY.
 func Conclave() Kind { return &built }
 
+// ConclaveAt is a Conclave binary that is there, such as one of another version.
+func ConclaveAt(binary string) Kind {
+	c := &conclave{binary: binary}
+	c.once.Do(func() {}) // nothing is to be built
+	return c
+}
+
 func (c *conclave) Name() string { return "conclave" }
 
 // Install builds the binary.
