@@ -216,6 +216,10 @@ bench-floor: ## what Conclave costs in multiples of the least server that could 
 	go run ./test/bench floor -repetitions 5
 	go run ./test/bench floor -repetitions 5 -size 3
 
+.PHONY: bench-profile
+bench-profile: ## where the CPU time of a server goes, by the steps of a request
+	go run ./test/bench profile
+
 .PHONY: failover
 failover: ## how long writes stop when the leader of three servers is killed or stopped, Apache ZooKeeper and Conclave
 	go run ./test/bench failover

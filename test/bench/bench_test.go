@@ -3,7 +3,9 @@
 package main
 
 import (
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,9 +14,9 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestMain lets this program be the floor that its tests start.
+// TestMain lets this program be the servers that its tests start.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == floorServer {
+	if len(os.Args) > 1 && (os.Args[1] == floorServer || os.Args[1] == profileServer) {
 		main()
 		return
 	}
@@ -140,6 +142,53 @@ func TestTheFloorBearsTheLoads(t *testing.T) {
 			if m[name+" "+perSecond] == 0 || !slices.Contains(newReport(p).Figures, name+" "+serverCPU) {
 				t.Errorf("%s of %s was not measured: %v", name, size, m)
 			}
+		}
+	}
+}
+
+func TestASampleIsOfTheInnermostStepThatIsKnown(t *testing.T) {
+	got := bySteps(`File: bench
+Type: cpu
+Duration: 4.02s, Total samples = 1.57s (39.07%)
+-----------+-------------------------------------------------------
+      10ms   hash/crc32.ieeeCLMUL
+             github.com/conclave-project/conclave/internal/tree.statSum
+             github.com/conclave-project/conclave/internal/tree.(*Tree).Apply
+             github.com/conclave-project/conclave/internal/replica.(*Replica).Step
+             github.com/conclave-project/conclave/internal/server.(*Server).runLoop
+-----------+-------------------------------------------------------
+     1.20s   runtime.memmove
+             github.com/conclave-project/conclave/internal/tree.(*Tree).Apply
+             github.com/conclave-project/conclave/internal/replica.(*Replica).Step
+-----------+-------------------------------------------------------
+      20ms   runtime.scanobject
+             runtime.gcAssistAlloc
+             runtime.mallocgc
+             github.com/conclave-project/conclave/internal/tree.(*Tree).Apply
+-----------+-------------------------------------------------------
+      30ms   github.com/conclave-project/conclave/internal/server.(*Server).runLoop
+-----------+-------------------------------------------------------
+      40ms   main.unknown
+`)
+	want := map[string]time.Duration{"digest": 10 * time.Millisecond, "tree": 1200 * time.Millisecond,
+		"garbage collector": 20 * time.Millisecond, "loop": 30 * time.Millisecond, otherStep: 40 * time.Millisecond}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	text := stepsText([]column{{"set", got, 1_000_000}})
+	if first := strings.Fields(strings.SplitAfter(text, "\n")[1]); !slices.Equal(first, []string{"tree", "1200", "92.3"}) {
+		t.Errorf("%q is first in\n%s", first, text)
+	}
+}
+
+func TestAProfileIsTakenOfEachLoad(t *testing.T) {
+	dir := t.TempDir()
+	if err := profileLoads(awaittest.Within(t), []string{"-duration", "300ms", "-warm-up", "50ms", "-keep", dir}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"set.pprof", "create.pprof", "get.pprof"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -9,6 +9,7 @@
 //	go run ./test/bench floor
 //	go run ./test/bench floor -size 3
 //	go run ./test/bench check
+//	go run ./test/bench profile
 //
 // compare measures Apache ZooKeeper and Conclave. In goes a list of parts to
 // measure, out comes a table: throughput, latency, the server's CPU time per
@@ -28,6 +29,9 @@
 // acknowledge, and that is all they do, while Conclave's apply each write too.
 //
 // check compares counts, not times, of this tree and of a commit: see package check.
+//
+// profile runs a server in a process of its own, puts loads on it, and prints where
+// its CPU time goes, by the steps of a request.
 //
 // A server starts on an empty directory of the same disk and gets the same
 // warm-up; the Java process may use a heap of 4 GiB and logs warnings only.

@@ -41,10 +41,11 @@ const usage = `usage: bench compare [flags]
        bench failover [flags]
        bench floor [flags]
        bench check [flags]
+       bench profile [flags]
 
 compares servers on this machine: under load, when a leader fails, and
-Conclave with the least server that there can be; and counts of this tree with
-those of a commit; -h shows the flags of each`
+Conclave with the least server that there can be; counts of this tree with
+those of a commit; and where a server's time goes; -h shows the flags of each`
 
 // commands are what can be measured.
 var commands = map[string]func(ctx context.Context, args []string) error{
@@ -69,8 +70,10 @@ var commands = map[string]func(ctx context.Context, args []string) error{
 		}
 		return compare(ctx, p)
 	},
-	"check":     checkCounts,
-	floorServer: func(_ context.Context, args []string) error { return serveFloor(args) },
+	"check":       checkCounts,
+	"profile":     profileLoads,
+	profileServer: serveProfiled,
+	floorServer:   func(_ context.Context, args []string) error { return serveFloor(args) },
 }
 
 func main() {

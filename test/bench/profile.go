@@ -1,0 +1,222 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/childtest"
+	"github.com/conclave-project/conclave/internal/loadgen"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+)
+
+// profileServer is the command as which this program starts itself to be a server that
+// tells where its time goes.
+const profileServer = "profile-server"
+
+// profileLoads prints where a server's CPU time goes under each load, by step.
+func profileLoads(ctx context.Context, args []string) error {
+	p := &plan{}
+	f := flag.NewFlagSet("bench profile", flag.ExitOnError)
+	f.DurationVar(&p.duration, "duration", 10*time.Second, "how long each load is measured")
+	f.DurationVar(&p.warmUp, "warm-up", 6*time.Second, "load before anything is measured")
+	f.IntVar(&p.connections, "connections", 8, "connections")
+	f.IntVar(&p.inFlight, "in-flight", 64, "requests in flight on each connection")
+	f.IntVar(&p.dataBytes, "data-bytes", 100, "data of each znode")
+	keep := f.String("keep", "", "a directory for the profiles, for go tool pprof")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "conclave-profile-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if *keep == "" {
+		*keep = dir
+	} else if err := os.MkdirAll(*keep, 0o755); err != nil {
+		return err
+	}
+	s, err := startProfiled(filepath.Join(dir, "data"))
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	if err := loadgen.Fill(ctx, p.options(s.addr)); err != nil {
+		return err
+	}
+	var columns []column
+	for _, w := range []loadgen.Workload{loadgen.Set, loadgen.Create, loadgen.Get} {
+		o := p.options(s.addr)
+		o.Workload, o.Duration = w, p.warmUp
+		if _, err := loadgen.Run(ctx, o); err != nil {
+			return err
+		}
+		fmt.Fprintln(os.Stderr, w)
+		name := filepath.Join(*keep, string(w)+".pprof")
+		if err := s.ask("start " + name); err != nil {
+			return err
+		}
+		o.Duration = p.duration
+		r, err := loadgen.Run(ctx, o)
+		if err != nil {
+			return err
+		}
+		if err := s.ask("stop"); err != nil {
+			return err
+		}
+		traces, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-traces", name).Output()
+		if err != nil {
+			return fmt.Errorf("bench: go tool pprof %s: %w", name, err)
+		}
+		columns = append(columns, column{string(w), bySteps(string(traces)), r.Operations})
+	}
+	fmt.Printf("%s\none server, %d connections, %d requests in flight on each, %d bytes of data, %v each; CPU ns for each operation\n\n",
+		machine(), p.connections, p.inFlight, p.dataBytes, p.duration)
+	fmt.Print(stepsText(columns))
+	return nil
+}
+
+// A column is where the time of a load went.
+type column struct {
+	name       string
+	steps      map[string]time.Duration
+	operations int64
+}
+
+// stepsText is the table, the most expensive of the first load on top.
+func stepsText(columns []column) string {
+	var b strings.Builder
+	names := append(stepNames(), otherStep)
+	slices.SortStableFunc(names, func(x, y string) int {
+		return int(columns[0].steps[y] - columns[0].steps[x])
+	})
+	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "step\t")
+	sums := make([]time.Duration, len(columns))
+	for i, c := range columns {
+		fmt.Fprintf(w, "%s\t%%\t", c.name)
+		for _, d := range c.steps {
+			sums[i] += d
+		}
+	}
+	fmt.Fprintln(w)
+	for _, name := range names {
+		fmt.Fprintf(w, "%s\t", name)
+		for i, c := range columns {
+			d := c.steps[name]
+			fmt.Fprintf(w, "%.0f\t%.1f\t", float64(d)/float64(c.operations), 100*float64(d)/float64(max(1, sums[i])))
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprint(w, "all\t")
+	for i, c := range columns {
+		fmt.Fprintf(w, "%.0f\t100.0\t", float64(sums[i])/float64(c.operations))
+	}
+	fmt.Fprintln(w)
+	w.Flush()
+	return b.String()
+}
+
+// A profiled is a server in a process of its own, which is told on its standard input
+// when to profile and answers each line with one.
+type profiled struct {
+	addr  string
+	stdin io.Writer
+	out   *bufio.Reader
+	end   func()
+}
+
+func startProfiled(dataDir string) (*profiled, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	command := exec.Command(self, profileServer, dataDir)
+	command.Stderr = os.Stderr
+	out, err1 := command.StdoutPipe()
+	in, err2 := command.StdinPipe()
+	if err1 != nil || err2 != nil {
+		return nil, fmt.Errorf("bench: pipes: %w, %w", err1, err2)
+	}
+	end, err := childtest.Begin(command)
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	s := &profiled{stdin: in, out: bufio.NewReader(out), end: end}
+	if s.addr, err = s.out.ReadString('\n'); err != nil {
+		end()
+		return nil, fmt.Errorf("bench: the server did not start: %w", err)
+	}
+	s.addr = strings.TrimSpace(s.addr)
+	return s, nil
+}
+
+// ask sends a line and waits for its answer.
+func (s *profiled) ask(line string) error {
+	if _, err := fmt.Fprintln(s.stdin, line); err != nil {
+		return err
+	}
+	answer, err := s.out.ReadString('\n')
+	if answer = strings.TrimSpace(answer); err == nil && answer != "ok" {
+		err = fmt.Errorf("bench: the server answers %q to %q", answer, line)
+	}
+	return err
+}
+
+// serveProfiled is the server's process: what conclave serve has beside its ports for operators.
+func serveProfiled(ctx context.Context, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("bench: %s takes a directory", profileServer)
+	}
+	config := server.Default()
+	config.FS, config.DataDir, config.ClientAddr = osfs.New(), args[0], "127.0.0.1:0"
+	config.ConnsPerIPMax, config.Logger = 0, slog.New(slog.DiscardHandler)
+	s, err := server.New(config)
+	if err != nil {
+		return err
+	}
+	go server.TightenHeap(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	fmt.Println(s.Addr())
+	go func() {
+		lines := bufio.NewScanner(os.Stdin)
+		for lines.Scan() {
+			if err := profileAs(lines.Text()); err != nil {
+				fmt.Println(err)
+				continue
+			}
+			fmt.Println("ok")
+		}
+	}()
+	return <-ended
+}
+
+// profileAs begins a profile, or ends it.
+func profileAs(line string) error {
+	name, begins := strings.CutPrefix(line, "start ")
+	if !begins {
+		pprof.StopCPUProfile()
+		return nil
+	}
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return pprof.StartCPUProfile(file) // its end writes the file
+}
