@@ -3,6 +3,7 @@ package zookeeper_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,10 +17,14 @@ import (
 func TestEnsureDoesNotRenewWithoutPause(t *testing.T) {
 	e := conclavetest.Start(t, conclavetest.Servers(1))
 	var renewals atomic.Int64
+	third := make(chan struct{}) // from then on the session is older than what a renewal proves
+	threeTimes := sync.OnceFunc(func() { close(third) })
 	a, err := election.New(open(t, e.Servers()), "e", election.Options{ID: "a", Lease: 4 * time.Second, Once: true,
 		OnEvent: func(e election.Event) {
 			if e.Kind == election.EventRenewed {
-				renewals.Add(1 + int64(e.Missed))
+				if renewals.Add(1+int64(e.Missed)) >= 3 {
+					threeTimes()
+				}
 			}
 		}})
 	if err != nil {
@@ -29,9 +34,10 @@ func TestEnsureDoesNotRenewWithoutPause(t *testing.T) {
 	defer cancel()
 	var before int64
 	if err := a.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
-		for before < 3 && ctx.Err() == nil { // then the session is older than what a renewal proves
-			time.Sleep(10 * time.Millisecond)
+		select {
+		case <-third:
 			before = renewals.Load()
+		case <-ctx.Done():
 		}
 		if err := lead.Ensure(ctx, lead.Lease()); !errors.Is(err, election.ErrLeaseTooShort) {
 			t.Errorf("more than a lease: %v", err)

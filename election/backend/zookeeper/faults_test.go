@@ -107,17 +107,19 @@ func sortBySequence(names []string) {
 	}
 }
 
-// tap counts what arrives on a link and can end it after a create was sent.
+// tap counts what arrives on a link and can end it when a create was answered.
 type tap struct {
 	bytes     atomic.Int64 // of all that was received but answers to pings
 	answers   atomic.Int64 // how many those are
 	dropAfter atomic.Bool  // the reply to the next create of a candidate is lost
+	dropped   atomic.Bool  // it was
 }
 
 type tapConn struct {
 	net.Conn
 	tap    *tap
-	unread []byte // the beginning of a frame
+	unread []byte       // the beginning of a frame
+	lost   atomic.Int32 // the xid of the create whose reply is lost, 0 for none
 }
 
 func (p *tap) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -137,7 +139,13 @@ func (c *tapConn) Read(b []byte) (int, error) {
 		if len(c.unread) < size {
 			break
 		}
-		if xid := int32(binary.BigEndian.Uint32(c.unread[4:])); xid != pingXid {
+		xid := int32(binary.BigEndian.Uint32(c.unread[4:]))
+		if lost := c.lost.Load(); lost != 0 && xid == lost {
+			c.tap.dropped.Store(true)
+			_ = c.Close()
+			return 0, net.ErrClosed
+		}
+		if xid != pingXid {
 			c.tap.bytes.Add(int64(size))
 			c.tap.answers.Add(1)
 		}
@@ -149,12 +157,14 @@ func (c *tapConn) Read(b []byte) (int, error) {
 const pingXid = -2
 
 func (c *tapConn) Write(b []byte) (int, error) {
-	n, err := c.Conn.Write(b)
-	if bytes.Contains(b, []byte("-latch-")) && c.tap.dropAfter.CompareAndSwap(true, false) {
-		time.Sleep(50 * time.Millisecond) // let the server act, and swallow its answer
-		_ = c.Close()
+	for rest := b; len(rest) >= 8; {
+		size := min(4+int(binary.BigEndian.Uint32(rest)), len(rest))
+		if bytes.Contains(rest[:size], []byte("-latch-")) && c.tap.dropAfter.CompareAndSwap(true, false) {
+			c.lost.Store(int32(binary.BigEndian.Uint32(rest[4:])))
+		}
+		rest = rest[size:]
 	}
-	return n, err
+	return c.Conn.Write(b)
 }
 
 func openTapped(t testing.TB, addr string) (*queue.Backend, *tap) {
@@ -184,7 +194,7 @@ func TestCreateWithoutAnAnswerIsFoundAndUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.dropAfter.Load() {
+	if !p.dropped.Load() {
 		t.Fatal("the fault was not injected")
 	}
 	c := operator(t, addr)
@@ -228,7 +238,7 @@ func TestDeathOfALeaderWakesOneCandidate(t *testing.T) {
 	awaittest.Until(t, "all have had as many answers", func() bool {
 		return !slices.ContainsFunc(taps[2:], func(p *tap) bool { return p.answers.Load() < taps[1].answers.Load() })
 	})
-	awaitQuiet(taps[:])
+	awaitQuiet(t, taps[:])
 	var before [waiting]int64
 	for i := range taps {
 		before[i] = taps[i].bytes.Load()
@@ -239,23 +249,31 @@ func TestDeathOfALeaderWakesOneCandidate(t *testing.T) {
 	if first := <-granted; first != 0 {
 		t.Fatalf("candidate %d was granted first", first)
 	}
-	awaitQuiet(taps[:])
-	for i := 1; i < waiting; i++ {
-		if received := taps[i].bytes.Load() - before[i]; received != 0 {
-			t.Errorf("candidate %d received %d bytes", i, received)
+	awaittest.Never(t, 100*time.Millisecond, "a candidate that is not the next received something", func() bool {
+		for i := 1; i < waiting; i++ {
+			if received := taps[i].bytes.Load() - before[i]; received != 0 {
+				t.Logf("candidate %d received %d bytes", i, received)
+				return true
+			}
 		}
-	}
+		return false
+	})
 }
 
 // awaitQuiet returns when nothing has arrived for a while.
-func awaitQuiet(taps []*tap) {
+func awaitQuiet(t *testing.T, taps []*tap) {
+	t.Helper()
 	sum := func() (all int64) {
 		for _, p := range taps {
 			all += p.bytes.Load()
 		}
 		return all
 	}
-	for last := int64(-1); sum() != last; time.Sleep(100 * time.Millisecond) {
-		last = sum()
-	}
+	last, since := sum(), time.Now()
+	awaittest.Until(t, "nothing has arrived for a while", func() bool {
+		if now := sum(); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) >= 100*time.Millisecond
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-project/conclave/conclavetest"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestLeaseEndsWhileTheSessionIsProven: that the transaction was decided does not
@@ -30,9 +31,8 @@ func TestLeaseEndsWhileTheSessionIsProven(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, _ := c.ProvenUntil()
-	for clock.Now() < first.Add(-c.Timeout()/2) { // a quarter of it before the lease, if that began now
-		time.Sleep(time.Millisecond)
-	}
+	// A quarter of it before the lease, if that began now.
+	awaittest.Until(t, "half of the session has passed", func() bool { return clock.Now() >= first.Add(-c.Timeout()/2) })
 	grant, err := b.Acquire(ctx, election.Claim{Election: "e", ID: "a", Nonce: "0123456789abcdef0123456789abcdef", Lease: time.Second})
 	for range 20 {
 		if err != nil {

@@ -3,6 +3,7 @@ package zookeeper_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -177,15 +178,17 @@ func TestMetadataOutlivesALeaderThatKnowsNone(t *testing.T) {
 func awaitData(t *testing.T, c *client.Client, path, want string) {
 	t.Helper()
 	last := ""
-	for ctx := awaittest.Within(t); ctx.Err() == nil; {
-		data, _, err := c.Get(ctx, path)
+	defer func() {
+		if last != want {
+			t.Logf("it is %q", last)
+		}
+	}()
+	awaittest.Until(t, fmt.Sprintf("the data of %s is %q", path, want), func() bool {
+		data, _, err := c.Get(awaittest.Within(t), path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if last = string(data); last == want {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatalf("the data of %s is %q and not %q", path, last, want)
+		last = string(data)
+		return last == want
+	})
 }
