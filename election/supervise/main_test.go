@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,6 +28,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/supervise"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
@@ -100,6 +102,9 @@ func superviseAsTold(text string) int {
 		panic(err)
 	}
 	_ = os.Unsetenv(orderEnv)
+	if o.Holds != "" { // it is told to end until it has ended, also when Run has
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM)
+	}
 	if o.NoAlarm {
 		denyTimers()
 	}
@@ -210,13 +215,11 @@ func when(path string, function func()) {
 		return
 	}
 	go func() {
-		for {
-			if _, err := os.Stat(path); err == nil {
-				function()
-				return
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+		awaittest.Poll(context.Background(), func() bool {
+			_, err := os.Stat(path)
+			return err == nil
+		})
+		function()
 	}()
 }
 
@@ -275,16 +278,10 @@ func start(t *testing.T, o testOrder) *runner {
 // ended: before that the command writes to a directory that is about to be removed.
 func awaitGone(t *testing.T, guardian int) {
 	_ = syscall.Kill(guardian, syscall.SIGCONT)
-	for limit := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+	awaittest.Until(t, fmt.Sprintf("guardian %d is gone", guardian), func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", guardian))
-		if err != nil || strings.Contains(string(stat), ") Z ") {
-			return
-		}
-		if time.Now().After(limit) {
-			t.Errorf("guardian %d is left behind", guardian)
-			return
-		}
-	}
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
 }
 
 func (r *runner) pid() int { return r.command.Process.Pid }
@@ -395,11 +392,4 @@ func actor(path string) int {
 	}
 	token, _ := strconv.Atoi(all[len(all)-1])
 	return token
-}
-
-// silent reports whether nobody writes to the file any more.
-func silent(path string) bool {
-	before := len(lines(path))
-	time.Sleep(100 * time.Millisecond)
-	return len(lines(path)) == before
 }

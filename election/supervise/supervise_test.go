@@ -105,9 +105,7 @@ func TestAnotherSignalEndsARunThatWaitsForTheStore(t *testing.T) {
 	awaittest.Until(t, "the command acts", acts(acted, "1"))
 	r.signal(syscall.SIGTERM)
 	awaittest.Until(t, "the store is asked", func() bool { return len(lines(asked)) > 0 })
-	if !silent(acted) {
-		t.Error("the election is released while the command acts")
-	}
+	judgeGone(t, acted) // the election is not released while the command acts
 	awaittest.Until(t, "it ends", func() bool {
 		r.signal(syscall.SIGTERM)
 		select {
@@ -158,9 +156,7 @@ func TestEverybodyIsGoneBeforeTheNextLeads(t *testing.T) {
 			judgeActing(t, path)
 			second.signal(syscall.SIGTERM)
 			second.code()
-			if !silent(path) {
-				t.Error("somebody still acts after the end of all")
-			}
+			judgeGone(t, path)
 			judgeActing(t, path)
 		})
 	}
@@ -170,9 +166,9 @@ func TestEverybodyIsGoneBeforeTheNextLeads(t *testing.T) {
 // nobody else leads until it is gone.
 func bothKilled(t *testing.T, path string) {
 	t.Helper()
-	time.Sleep(1500 * time.Millisecond)
-	if !acts(path, "1")() {
-		t.Fatal("another leads while a descendant of the first lives")
+	leads := func() bool { return !acts(path, "1")() }
+	if !awaittest.Never(t, 1500*time.Millisecond, "another leads while a descendant of the first lives", leads) {
+		t.FailNow()
 	}
 	found := holders(t, path)
 	if len(found) == 0 {
@@ -197,9 +193,7 @@ func TestLostLeadershipEndsTheCommandBeforeTheDeadline(t *testing.T) {
 	if took := time.Since(before); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if !silent(path) {
-		t.Error("the command still acts")
-	}
+	judgeGone(t, path)
 	if !strings.Contains(r.output.String(), "lost") {
 		t.Errorf("output %q does not say what happened", &r.output)
 	}

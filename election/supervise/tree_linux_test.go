@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // TestNumberThatHasPassedToAnotherProcessIsNotSignalled: between a look at /proc
@@ -52,11 +54,7 @@ func TestSlowSupervisorIsNotKilled(t *testing.T) {
 		t.Errorf("one that runs is killed after %v", waited)
 	}
 	_ = command.Process.Signal(syscall.SIGSTOP)
-	for end := time.Now().Add(time.Minute); !overdue(waited, isStopped(command.Process.Pid)); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("one that is stopped is not")
-		}
-	}
+	awaittest.Until(t, "one that is stopped is killed", func() bool { return overdue(waited, isStopped(command.Process.Pid)) })
 }
 
 // TestProcOfAnotherNamespaceIsRefused: descendants that make a session of their own
