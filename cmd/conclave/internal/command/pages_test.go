@@ -4,6 +4,7 @@ package command_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
@@ -196,7 +198,8 @@ func (s *shell) local(text string) string {
 func (s *shell) do(number int, command string, want []string) {
 	s.t.Helper()
 	typed := s.local(command)
-	limit := time.Now().Add(pageWait)
+	limit, end := context.WithTimeout(s.t.Context(), pageWait)
+	defer end()
 	for try := 0; ; try++ {
 		done := fmt.Sprintf("done %d.%d", number, try)
 		s.mu.Lock()
@@ -204,13 +207,14 @@ func (s *shell) do(number int, command string, want []string) {
 		s.mu.Unlock()
 		s.send(typed)
 		s.send("echo; echo " + done + " $?")
-		code := s.await(done, limit)
-		patience := limit
+		code := s.await(limit, done)
+		patience, stop := context.WithCancel(limit)
 		if asks.MatchString(command) {
-			patience = time.Now().Add(time.Second)
+			patience, stop = context.WithTimeout(limit, time.Second)
 		}
-		missing := s.find(want, patience)
-		again := asks.MatchString(command) && time.Now().Before(limit)
+		missing := s.find(patience, want)
+		stop()
+		again := asks.MatchString(command) && limit.Err() == nil
 		switch {
 		case missing == "" && code == done+" 0":
 			return
@@ -224,29 +228,29 @@ func (s *shell) do(number int, command string, want []string) {
 }
 
 // await waits for the line that says that a command is done.
-func (s *shell) await(done string, limit time.Time) string {
+func (s *shell) await(limit context.Context, done string) (code string) {
 	s.t.Helper()
-	for ; time.Now().Before(limit); time.Sleep(5 * time.Millisecond) {
+	came := awaittest.Poll(limit, func() bool {
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		i := slices.IndexFunc(s.said, func(line string) bool { return strings.HasPrefix(line, done+" ") })
-		s.mu.Unlock()
 		if i >= 0 {
-			return s.said[i]
+			code = s.said[i]
 		}
+		return i >= 0
+	})
+	if !came {
+		s.t.Fatalf("never came: %s", done)
 	}
-	s.t.Fatalf("never came: %s", done)
-	return ""
+	return code
 }
 
 // find waits until all lines are there, in whatever order, and returns the first that
 // is not.
-func (s *shell) find(want []string, limit time.Time) string {
+func (s *shell) find(limit context.Context, want []string) string {
 	for _, line := range want {
-		for !s.has(line) {
-			if time.Now().After(limit) {
-				return line
-			}
-			time.Sleep(5 * time.Millisecond)
+		if !awaittest.Poll(limit, func() bool { return s.has(line) }) {
+			return line
 		}
 	}
 	return ""

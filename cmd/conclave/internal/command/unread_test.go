@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/scripts"
 	"github.com/conclave-project/conclave/election/supervise"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
@@ -37,13 +38,10 @@ func TestRunEndsThoughNobodyReadsWhatItWrites(t *testing.T) {
 				defer close(ended)
 				_ = run.Wait()
 			}()
-			for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-				if _, err := os.Stat(up); err == nil {
-					break
-				} else if time.Since(began) > scripts.Patience {
-					t.Fatal("the command does not run")
-				}
-			}
+			awaittest.Until(t, "the command runs", func() bool {
+				_, err := os.Stat(up)
+				return err == nil
+			})
 			if err := one.end(run, store); err != nil {
 				t.Fatal(err)
 			}

@@ -61,8 +61,8 @@ func (m *told) when(state string) (at []time.Duration) {
 	return at
 }
 
-// play runs a manager in a bubble in which time is a matter of waiting.
-func play(t *testing.T, watchdog time.Duration, f *fake, story func(m *told)) {
+// inBubble runs a manager in a bubble in which time is a matter of waiting.
+func inBubble(t *testing.T, watchdog time.Duration, f *fake, story func(m *told)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &told{began: time.Now()}
 		ctx, stop := context.WithCancel(t.Context())
@@ -77,22 +77,19 @@ func play(t *testing.T, watchdog time.Duration, f *fake, story func(m *told)) {
 	})
 }
 
-// pass lets time go by in a bubble.
-func pass(d time.Duration) { <-time.After(d) }
-
 func TestAServerIsReadyWhenItServes(t *testing.T) {
 	f := &fake{}
-	play(t, 0, f, func(m *told) {
-		pass(3 * time.Second)
+	inBubble(t, 0, f, func(m *told) {
+		time.Sleep(3 * time.Second)
 		if len(m.when("READY=1")) > 0 {
 			t.Error("sdnotify-N1: ready, and serves nobody")
 		}
 		f.serves.Store(true)
-		pass(time.Second)
+		time.Sleep(time.Second)
 		f.serves.Store(false) // a change of the leader
-		pass(time.Second)
+		time.Sleep(time.Second)
 		f.serves.Store(true)
-		pass(2 * QuorumWait)
+		time.Sleep(2 * QuorumWait)
 		if at := m.when("READY=1"); len(at) != 1 || at[0] > 3*time.Second+look {
 			t.Errorf("sdnotify-N1: ready at %v", at)
 		}
@@ -106,12 +103,12 @@ func TestAServerIsReadyWhenItServes(t *testing.T) {
 }
 
 func TestAServerWithoutAQuorumIsReadyInTheEnd(t *testing.T) {
-	play(t, 0, &fake{}, func(m *told) {
-		pass(QuorumWait - look)
+	inBubble(t, 0, &fake{}, func(m *told) {
+		time.Sleep(QuorumWait - look)
 		if len(m.when("READY=1")) > 0 {
 			t.Error("sdnotify-N1: ready too early")
 		}
-		pass(time.Second)
+		time.Sleep(time.Second)
 		if at := m.when("READY=1"); len(at) != 1 {
 			t.Errorf("sdnotify-N1: ready at %v", at)
 		}
@@ -121,15 +118,15 @@ func TestAServerWithoutAQuorumIsReadyInTheEnd(t *testing.T) {
 func TestAServerThatHangsIsNotAlive(t *testing.T) {
 	f := &fake{}
 	f.serves.Store(true)
-	play(t, 30*time.Second, f, func(m *told) {
-		pass(time.Minute)
+	inBubble(t, 30*time.Second, f, func(m *told) {
+		time.Sleep(time.Minute)
 		if at := m.when("WATCHDOG=1"); len(at) < 5 {
 			t.Errorf("alive at %v alone", at)
 		}
 	})
 	f = &fake{ended: true}
-	play(t, 30*time.Second, f, func(m *told) {
-		pass(time.Minute)
+	inBubble(t, 30*time.Second, f, func(m *told) {
+		time.Sleep(time.Minute)
 		if at := m.when("WATCHDOG=1"); len(at) > 0 {
 			t.Errorf("sdnotify-N2: one that has ended is alive at %v", at)
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -373,10 +374,14 @@ func TestFilesAreReadAgain(t *testing.T) {
 	stays, err := connect(older)
 	must(t, err)
 	defer stays.Close()
+	before := source.read.Load()
 	file(t, dir, "key.pem", []byte("half a fi"))
 	file(t, dir, "trust.pem", trustStore(t, newer, "PEM", ""))
-	before := source.read.Load()
-	time.Sleep(2 * reloadEvery) // what must not happen in it: that half is taken
+	awaittest.Until(t, "both were looked at", func() bool {
+		source.refreshing.Lock()
+		defer source.refreshing.Unlock()
+		return source.read.Load() != before || slices.EqualFunc(source.states(), source.refused, fileState.same)
+	})
 	if source.read.Load() != before {
 		t.Error("files that do not fit together were taken")
 	}
