@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-project/conclave/conclavetest"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/fence"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
@@ -167,7 +168,7 @@ func (s *story) freeze(t *testing.T) {
 		}
 		return s.counted > counted+20
 	})
-	time.Sleep(time.Duration(rand.Int64N(int64(pause)))) // anywhere between two writes, or in one
+	awaittest.RealTime(time.Duration(rand.Int64N(int64(pause))), "it is anywhere between two writes, or in one")
 	if err := frozen.command.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

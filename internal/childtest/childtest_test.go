@@ -10,7 +10,8 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // parentEnv makes this test binary a process that starts another one, stops it,
@@ -49,20 +50,13 @@ func startStopped(t testing.TB) *exec.Cmd {
 // nobody yet is gone, too.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+	awaittest.Until(t, fmt.Sprintf("process %d is gone", pid), func() bool {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if errors.Is(err, os.ErrNotExist) {
-			return
-		}
 		var id int
 		var name, letter string
-		if _, _ = fmt.Sscan(string(state), &id, &name, &letter); letter == "Z" {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("process %d is left: %s", pid, state)
-		}
-	}
+		_, _ = fmt.Sscan(string(state), &id, &name, &letter)
+		return errors.Is(err, os.ErrNotExist) || letter == "Z"
+	})
 }
 
 func TestStoppedProcessEndsWithItsTest(t *testing.T) {

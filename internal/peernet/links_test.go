@@ -282,7 +282,8 @@ func TestSlowPeerDoesNotKeepAClosedLink(t *testing.T) {
 	s.Close(id)
 	began := time.Now()
 	go func() {
-		for ; ; time.Sleep(20 * time.Millisecond) { // it is the peer that is slow
+		for {
+			awaittest.RealTime(20*time.Millisecond, "the peer is slow")
 			if _, err := io.ReadFull(socket, make([]byte, 64<<10)); err != nil {
 				return
 			}

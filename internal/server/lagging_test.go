@@ -136,7 +136,7 @@ func TestClientThatReadsSlowlyKeepsItsSession(t *testing.T) {
 		if got += n; err != nil || !s.KnowsSession(slow.id) {
 			t.Fatalf("after %v and %d bytes: %v; its session is known: %v", time.Since(began), got, err, s.KnowsSession(slow.id))
 		}
-		time.Sleep(time.Duration(n) * time.Second / (2 << 20)) // as a line of 2 MiB/s
+		awaittest.RealTime(time.Duration(n)*time.Second/(2<<20), "the client's line takes 2 MiB/s")
 	}
 	if time.Since(began) < 4*time.Second {
 		t.Errorf("all was read in %v, less than two sessions take", time.Since(began))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/conclave-project/conclave/algo"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
@@ -143,7 +144,7 @@ func TestElectionsThatAreOverAreForgotten(t *testing.T) {
 			limit := time.Now().Add(30 * time.Second)
 			for n := 0; contests > 2*keep+10*lanes && time.Now().Before(limit); n++ { // until the last ones are two leases old
 				p.once(fmt.Sprintf("more/%d/%d/%d", round, i, n), n)
-				time.Sleep(10 * time.Millisecond) // slower than they are forgotten
+				awaittest.RealTime(10*time.Millisecond, "they come more slowly than they are forgotten")
 				contests, numbers, bytes, floor = p.held(i)
 			}
 			var heap runtime.MemStats

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/peers"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // deafTo returns an address through which another one is reached. While deaf is
@@ -128,17 +129,12 @@ func TestLeaseIsShortenedByStartingOneAfterTheOther(t *testing.T) {
 
 	// The longer one is of the past now, and the next start need not wait for it.
 	for _, id := range []string{"b", "c"} {
-		for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		awaittest.Until(t, "the state of "+id+" has the shorter one", func() bool {
 			text, err := os.ReadFile(filepath.Join(g.dir, id, "peers.json"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if bytes.Contains(text, []byte(`"leaseMs":1000`)) {
-				break
-			}
-			if time.Since(began) > patience {
-				t.Fatalf("the state of %s is %s", id, text)
-			}
-		}
+			return bytes.Contains(text, []byte(`"leaseMs":1000`))
+		})
 	}
 }

@@ -53,7 +53,7 @@ func TestSilentStrangersKeepNoMembersApart(t *testing.T) {
 						stop()
 						c.Close()
 					}
-					time.Sleep(250 * time.Millisecond) // some hundred a second all the same
+					awaittest.RealTime(250*time.Millisecond, "some hundred a second are enough")
 				}
 			})
 		}

@@ -1,6 +1,7 @@
 package peers_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/backend/peers"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
@@ -121,16 +123,17 @@ func openProcess(dir string) (election.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
+	var b *peers.Backend
+	awaittest.Poll(context.Background(), func() bool { // until one of them has died
 		for _, m := range slices.Backward(options.Members) {
 			options.ID, options.Dir = m.ID, filepath.Join(dir, string(m.ID))
-			b, err := peers.New(options)
-			if !errors.Is(err, vfs.ErrLocked) {
-				return b, err
+			if b, err = peers.New(options); !errors.Is(err, vfs.ErrLocked) {
+				return true
 			}
 		}
-		time.Sleep(10 * time.Millisecond) // until one of them has died
-	}
+		return false
+	})
+	return b, err
 }
 
 // openCut opens a member more in this process, with a way to partition it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election/backend/peers"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/test/servers"
 )
@@ -35,7 +36,7 @@ func (w *linkWay) Heal() {
 // BeforeDisk is called before each operation on the disk.
 func (w *linkWay) BeforeDisk(op vfs.Op) error {
 	if op.Kind == vfs.KindSync || op.Kind == vfs.KindSyncDir {
-		time.Sleep(time.Duration(w.slow.Load()))
+		awaittest.RealTime(time.Duration(w.slow.Load()), "the disk is slow")
 	}
 	return nil
 }
