@@ -5,6 +5,7 @@ package consul_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,15 +36,12 @@ func TestFailoverOfConsulElectsNoTwo(t *testing.T) {
 // leaderOf returns the name of the server that reports that it leads.
 func leaderOf(t testing.TB, addrs []string) string {
 	t.Helper()
-	for ctx := awaittest.Within(t); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
-		for i, addr := range addrs {
-			if leads(t, addr) {
-				return fmt.Sprint("c", i+1)
-			}
-		}
-	}
-	t.Fatal("no server leads")
-	return ""
+	leader := -1
+	awaittest.Until(t, "a server leads", func() bool {
+		leader = slices.IndexFunc(addrs, func(addr string) bool { return leads(t, addr) })
+		return leader >= 0
+	})
+	return fmt.Sprint("c", leader+1)
 }
 
 func leads(t testing.TB, addr string) bool {

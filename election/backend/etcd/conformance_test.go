@@ -116,11 +116,10 @@ func candidates(t testing.TB, c *clientv3.Client) []*mvccpb.KeyValue {
 // awaitQueue returns the queue once it has that many candidates.
 func awaitQueue(t testing.TB, c *clientv3.Client, count int) []*mvccpb.KeyValue {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(time.Millisecond) {
-		if now := candidates(t, c); len(now) == count {
-			return now
-		}
-	}
-	t.Fatalf("there never were %d candidates", count)
-	return nil
+	var now []*mvccpb.KeyValue
+	awaittest.Until(t, fmt.Sprintf("there are %d candidates", count), func() bool {
+		now = candidates(t, c)
+		return len(now) == count
+	})
+	return now
 }

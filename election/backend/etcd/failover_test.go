@@ -5,6 +5,7 @@ package etcd_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,24 +31,21 @@ func TestFailoverOfEtcdElectsNoTwo(t *testing.T) {
 // leaderOf returns the name of the server that leads.
 func leaderOf(t testing.TB, s *stores.Server) string {
 	t.Helper()
-	for ctx := awaittest.Within(t); ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
-		for i, addr := range strings.Split(s.Note["addrs"], ",") {
-			if leads(ctx, t, addr) {
-				return fmt.Sprint("e", i+1)
-			}
-		}
-	}
-	t.Fatal("no server leads")
-	return ""
+	leader := -1
+	awaittest.Until(t, "a server leads", func() bool {
+		leader = slices.IndexFunc(strings.Split(s.Note["addrs"], ","), func(addr string) bool { return leads(t, addr) })
+		return leader >= 0
+	})
+	return fmt.Sprint("e", leader+1)
 }
 
-func leads(ctx context.Context, t testing.TB, addr string) bool {
+func leads(t testing.TB, addr string) bool {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	status, err := client.Status(ctx, addr)
 	return err == nil && status.Leader == status.Header.MemberId

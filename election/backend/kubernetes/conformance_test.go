@@ -17,6 +17,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/stores"
 )
 
@@ -168,15 +169,12 @@ func TestWatchesOfManyElectionsShareAConnection(t *testing.T) {
 func TestAPIServerTakesEvents(t *testing.T) {
 	s := operator(t, startCluster(t).namespace(t))
 	write(t, s, "demo", held(1), "")
-	for {
+	awaittest.Until(t, "the event is there", func() bool {
 		text, err := s.client.Get().AbsPath("/api/v1/namespaces", s.namespace, "events").
 			Param("fieldSelector", "involvedObject.kind=Lease,involvedObject.name=demo").Do(t.Context()).Raw()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(text), "became leader with token 7") {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return strings.Contains(string(text), "became leader with token 7")
+	})
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/test/servers"
 )
@@ -67,7 +68,7 @@ func runCandidate(order string) int {
 		last := clock.Now()
 		for now := last; lead.Err() == nil; now = clock.Now() {
 			last = now
-			time.Sleep(time.Millisecond)
+			awaittest.RealTime(time.Millisecond, "it looks often, and keeps no processor busy")
 		}
 		fmt.Println("ended", int64(last))
 		return nil
@@ -310,10 +311,10 @@ func TestClientGoAndWeShareALease(t *testing.T) {
 		}
 		switch action := rand.IntN(4); {
 		case action == 0 && kind == ours:
-			time.Sleep(rand.N(ourLease)) // so that it has renewed at any moment before
+			awaittest.RealTime(rand.N(ourLease), "it has renewed at any moment before")
 			leader.link.Cut()
 		case action == 1 && kind == ours:
-			time.Sleep(rand.N(ourLease))
+			awaittest.RealTime(rand.N(ourLease), "it has renewed at any moment before")
 			leader.signal(syscall.SIGSTOP)
 		case action == 2 && alone:
 			_, _ = io.WriteString(leader.stdin, "resign\n")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // outageLease is that of the candidates in tests of outages.
@@ -72,7 +73,7 @@ func (o *outage) pause(part string, length time.Duration) {
 		o.t.Fatalf("the cluster has no %s", part)
 	}
 	process.Pause()
-	time.Sleep(length) // the fault
+	awaittest.RealTime(length, "the length of the fault")
 	process.Resume()
 }
 

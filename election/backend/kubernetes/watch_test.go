@@ -124,7 +124,7 @@ func TestVersionsThatWentBackAreNoNews(t *testing.T) {
 		write(t, other, "demo", held(2), version)
 		returned(t, ended)
 		a.restore("default/demo", restored)
-		time.Sleep(2 * readMax) // what was read by now was not on its way before
+		awaittest.RealTime(2*readMax, "what is read after it was not on its way before")
 		begun := time.Now()
 		for range 4 { // the first may be told that all begins again
 			if err := s.Wait(t.Context(), "demo", restored, readMax); err != nil {

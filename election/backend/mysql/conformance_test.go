@@ -33,9 +33,9 @@ func newDatabase(t testing.TB, server *stores.Server) string {
 	name := fmt.Sprintf("test_%d", databases.Add(1))
 	schema := "mysql://root@" + server.Addr + "/information_schema"
 	// Another start of the server is known by its second.
-	for lookUp(t, schema, "select variable_value >= 2 from global_status where variable_name = 'Uptime'") != "1" {
-		time.Sleep(50 * time.Millisecond)
-	}
+	awaittest.Until(t, "the server runs for two seconds", func() bool {
+		return lookUp(t, schema, "select variable_value >= 2 from global_status where variable_name = 'Uptime'") == "1"
+	})
 	execute(t, schema, "create database "+name)
 	return "mysql://root@" + server.Addr + "/" + name
 }
@@ -228,13 +228,13 @@ func TestIncarnationIsThatOfTheStart(t *testing.T) {
 	db := connect(t, text, func(c *mysql.Config) { c.Params = map[string]string{"timestamp": "86400"} })
 	db.SetMaxOpenConns(1)
 	first := lookUp(t, text, "select "+incarnationSQL)
-	for range 20 {
-		time.Sleep(100 * time.Millisecond) // through two seconds of its clock
+	awaittest.Never(t, 2*time.Second, "another incarnation within two seconds of its clock", func() bool {
 		var again string
-		if err := db.QueryRowContext(awaittest.Within(t), "select "+incarnationSQL).Scan(&again); err != nil || again != first {
-			t.Fatalf("incarnation %s after %s: %v", again, first, err)
+		if err := db.QueryRowContext(awaittest.Within(t), "select "+incarnationSQL).Scan(&again); err != nil {
+			t.Fatal(err)
 		}
-	}
+		return again != first
+	})
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}

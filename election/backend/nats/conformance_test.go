@@ -81,18 +81,20 @@ func newBucket(t testing.TB, server, parameters string) string {
 func adopt(t testing.TB, url string) {
 	t.Helper()
 	s := openStore(t, url)
-	for range 100 { // a bucket that has just been made has no leader for moments
+	var last error // a bucket that has just been made has no leader for moments
+	defer func() {
+		if last != nil {
+			t.Log(last)
+		}
+	}()
+	awaittest.Until(t, "the bucket is adopted", func() bool {
 		outcome, err := s.Put(awaittest.Within(t), "adopted", record.Record{Nonce: "n"}, "")
 		if err == nil && outcome.Refused {
 			err = s.Adopt(awaittest.Within(t), outcome.Incarnation)
 		}
-		if err == nil {
-			return
-		}
-		t.Log(err)
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatal("the bucket does not come up")
+		last = err
+		return err == nil
+	})
 }
 
 func suite(server *stores.Server, parameters string) electiontest.Suite {

@@ -220,33 +220,27 @@ func TestCommitsSurviveACrashWhereTheDatabaseHasItOff(t *testing.T) {
 
 func writeStore(t testing.TB, s *store, r record.Record, version string) string {
 	t.Helper()
-	for range 100 {
-		next, err := s.Write(awaittest.Within(t), "e", r, version)
-		if err == nil {
-			return next
-		}
-		if errors.Is(err, record.ErrConflict) {
+	var next string
+	awaittest.Until(t, "a write is answered", func() bool { // the server has just been restarted
+		var err error
+		if next, err = s.Write(awaittest.Within(t), "e", r, version); errors.Is(err, record.ErrConflict) {
 			t.Fatalf("write: %v", err)
 		}
-		time.Sleep(20 * time.Millisecond) // the server has just been restarted
-	}
-	t.Fatal("no answer to a write")
-	return ""
+		return err == nil
+	})
+	return next
 }
 
 func readStore(t testing.TB, s *store) (record.Record, string) {
 	t.Helper()
-	var last error
-	for range 100 {
-		r, version, err := s.Read(awaittest.Within(t), "e")
-		if err == nil {
-			return r, version
-		}
-		last = err
-		time.Sleep(20 * time.Millisecond) // the server has just been restarted
-	}
-	t.Fatal(last)
-	return record.Record{}, ""
+	var r record.Record
+	var version string
+	awaittest.Until(t, "a read is answered", func() bool { // the server has just been restarted
+		var err error
+		r, version, err = s.Read(awaittest.Within(t), "e")
+		return err == nil
+	})
+	return r, version
 }
 
 // TestNobodyIsElectedByAStoreThatHasForgotten: the row is taken back to what

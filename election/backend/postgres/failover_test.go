@@ -74,16 +74,18 @@ func awaitValue(t testing.TB, url, query, want string) {
 	t.Helper()
 	c := openStore(t, url).db
 	var last string
-	for range 1500 {
-		var text string
-		err := c.QueryRowContext(awaittest.Within(t), query).Scan(&text)
-		if err == nil && text == want {
-			return
+	defer func() {
+		if last != want {
+			t.Logf("it gives %s", last)
 		}
-		last = fmt.Sprint(text, err)
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatalf("%s never gave %s: %s", query, want, last)
+	}()
+	awaittest.Until(t, fmt.Sprintf("%s gives %s", query, want), func() bool {
+		last = ""
+		if err := c.QueryRowContext(awaittest.Within(t), query).Scan(&last); err != nil {
+			last = err.Error()
+		}
+		return last == want
+	})
 }
 
 // TestAsynchronousStandbyThatIsPromotedElectsNobodyTooEarly: it has never received the grant.

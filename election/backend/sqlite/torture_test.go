@@ -41,7 +41,9 @@ func TestWriter(t *testing.T) {
 // faults of a file: somebody holds its lock, a writer is killed within a write or
 // frozen in one, the log is written back, the journal is another one.
 func faults(url string, lease time.Duration) map[string]func(*testing.T, *rand.Rand) {
-	awhile := func(random *rand.Rand) { time.Sleep(time.Duration(random.Int64N(int64(5 * lease / 2)))) }
+	awhile := func(random *rand.Rand) {
+		awaittest.RealTime(time.Duration(random.Int64N(int64(5*lease/2))), "the length of the fault")
+	}
 	writer := func(work func(t *testing.T, random *rand.Rand, writer *os.Process)) func(*testing.T, *rand.Rand) {
 		return func(t *testing.T, random *rand.Rand) {
 			command := exec.Command(os.Args[0], "-test.run", "^TestWriter$")
@@ -55,7 +57,7 @@ func faults(url string, lease time.Duration) map[string]func(*testing.T, *rand.R
 				return
 			}
 			_, _ = bufio.NewReader(out).ReadString('\n')
-			time.Sleep(time.Duration(random.Int64N(int64(200 * time.Millisecond))))
+			awaittest.RealTime(time.Duration(random.Int64N(int64(200*time.Millisecond))), "it is struck at any moment of its writes")
 			work(t, random, command.Process)
 			_ = command.Process.Kill()
 			_ = command.Wait() // killed
