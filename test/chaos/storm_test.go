@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/servers"
 	"github.com/conclave-project/conclave/test/workload"
 )
@@ -269,11 +270,11 @@ func (s *storm) calm() {
 		return
 	}
 	for _, m := range members {
-		metrics, err := servers.Metrics(m.Addr)
-		for err != nil && ctx.Err() == nil { // a leader that was paused served, and does not know yet that there is another
-			time.Sleep(10 * time.Millisecond)
+		var metrics map[string]float64
+		awaittest.Poll(ctx, func() bool { // a leader that was paused served, and does not know yet that there is another
 			metrics, err = servers.Metrics(m.Addr)
-		}
+			return err == nil
+		})
 		if err != nil {
 			s.breach("not well %v after all was healed: %v; %s", time.Since(began).Round(time.Second), err, s.e.Describe())
 			return

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/probe"
 	"github.com/conclave-project/conclave/test/servers"
 )
@@ -73,7 +74,7 @@ func (s *scene) ends(m *servers.Member) {
 	began := time.Now()
 	for time.Since(began) < 2*time.Second {
 		must(s.t, c.Ping())
-		time.Sleep(100 * time.Millisecond) // the pace of the client
+		awaittest.RealTime(100*time.Millisecond, "the pace of the client")
 	}
 	_, err = c.Exists(path)
 	must(s.t, err)

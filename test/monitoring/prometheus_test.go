@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/test/servers"
 	"github.com/conclave-project/conclave/zk"
@@ -183,11 +184,7 @@ func (p *prometheus) results(t *testing.T, query string) int {
 
 func (p *prometheus) await(t *testing.T, what, query string) {
 	t.Helper()
-	for limit := time.Now().Add(time.Minute); p.results(t, query) == 0; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(limit) {
-			t.Fatalf("never: %s", what)
-		}
-	}
+	awaittest.Until(t, what, func() bool { return p.results(t, query) > 0 })
 }
 
 // alerts looks at the rules: all can be evaluated, what they name is there, and none fires

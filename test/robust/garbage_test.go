@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/probe"
 	"github.com/conclave-project/conclave/test/servers"
 )
@@ -87,7 +88,7 @@ func holdConns(t *testing.T, s *servers.Server, count int, says []byte) int64 {
 	// The last bytes may not have been read yet: the most of two seconds counts.
 	most := int64(0)
 	for range 20 {
-		time.Sleep(100 * time.Millisecond)
+		awaittest.RealTime(100*time.Millisecond, "the server reads them, which only its memory shows")
 		most = max(most, rss(t, s)-before)
 	}
 	for _, c := range conns {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/probe"
 	"github.com/conclave-project/conclave/test/servers"
 )
@@ -60,7 +61,7 @@ func (h *healthy) work(c *probe.Conn) (end healthyEnd) {
 		}
 		end.requests += 2
 		end.slowest = max(end.slowest, time.Since(started))
-		time.Sleep(time.Millisecond) // a client among others, not a benchmark
+		awaittest.RealTime(time.Millisecond, "it is a client among others, not a benchmark")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/test/probe"
 )
 
@@ -41,7 +42,7 @@ func TestTenThousandIdleSessionsCostLittleAndNoneIsLost(t *testing.T) {
 	// Two rounds of pings, one timeout's third apart as clients do it: the
 	// memory in between is that of sessions that live.
 	for range 2 {
-		time.Sleep(sessionTimeout / 6)
+		awaittest.RealTime(sessionTimeout/6, "the pace of the pings")
 		inParallel(t, dialers, idleSessions, func(i int) error { return conns[i].Ping() })
 		each = max(each, (rss(t, s)-before)/idleSessions)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/peernet"
 	"github.com/conclave-project/conclave/internal/peerwire"
@@ -104,6 +105,6 @@ func beParticipant(t *testing.T, name string) {
 	must(t, err)
 	for round := int64(1); ; round++ {
 		v.Send(other, fle.Notification{State: fle.Looking, Vote: fle.Vote{Leader: id, Zxid: 1}, Round: round, Version: 2})
-		time.Sleep(time.Second)
+		awaittest.RealTime(time.Second, "the pace of the votes")
 	}
 }

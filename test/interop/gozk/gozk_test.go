@@ -82,8 +82,12 @@ func fresh(t *testing.T, c *zk.Conn) string {
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(wait); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for late := time.After(wait); !done(); {
+		select {
+		case <-look.C:
+		case <-late:
 			t.Fatalf("did not happen within %v: %s", wait, what)
 		}
 	}
