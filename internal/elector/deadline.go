@@ -12,8 +12,9 @@ func deadline(sentMs, leaseMs, driftPercent int64) int64 {
 	return sentMs + leaseMs - margin - 2
 }
 
-// renewEvery returns the pause between two renewals: a quarter of the lease,
-// so that two in a row may be lost before the function must be told to end.
+// renewEvery returns the pause between two renewals: a quarter of the lease, so that one
+// may stay without an answer before the function must be told to end. One that fails is
+// tried again sooner.
 func renewEvery(leaseMs int64) int64 { return max(1, leaseMs/4) }
 
 // pause returns how long to wait before the campaign that follows the given

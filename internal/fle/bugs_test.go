@@ -283,7 +283,7 @@ func TestWhatNoPeerWouldSayIsDropped(t *testing.T) {
 		a.receive(id+100, Looking, 1, 4, 1, 1)
 	}
 	if len(a.m.asked) > AskersMax+3 {
-		t.Fatalf("F7: %d askers are remembered", len(a.m.asked))
+		t.Fatalf("fle-F7: %d askers are remembered", len(a.m.asked))
 	}
 }
 

@@ -20,8 +20,8 @@ type asker struct {
 
 // decide ends the election by votes.
 func (m *Machine) decide(nowMs int64, agreed quorum.IDs) {
-	invariant.Check(agreed.Has(m.cfg.ID), "F3: the own vote is not among the equal ones")
-	invariant.Check(m.set.Enough(agreed), "F3: decided without a quorum")
+	invariant.Check(agreed.Has(m.cfg.ID), "fle-F3: the own vote is not among the equal ones")
+	invariant.Check(m.set.Enough(agreed), "fle-F3: decided without a quorum")
 	m.takeRole(nowMs, Elected{Vote: m.proposal, Round: m.round}, agreed)
 	m.tellOthers(agreed)
 }
@@ -45,7 +45,7 @@ func (m *Machine) tellOthers(agreed quorum.IDs) {
 func (m *Machine) takeRole(nowMs int64, e Elected, supporters quorum.IDs) {
 	switch {
 	case e.Leader == m.cfg.ID:
-		invariant.Check(m.set.Weight(m.cfg.ID) > 0, "F5: a server without weight leads")
+		invariant.Check(m.set.Weight(m.cfg.ID) > 0, "fle-F5: a server without weight leads")
 		m.state = Leading
 	case m.cfg.Observer:
 		m.state = Observing

@@ -80,7 +80,7 @@ const roundResends = 8
 
 // startRound enters a round with a first proposal.
 func (m *Machine) startRound(nowMs, round int64, first Vote) {
-	invariant.Check(round > m.round, "F1: the round does not grow")
+	invariant.Check(round > m.round, "fle-F1: the round does not grow")
 	m.round = round
 	m.roundEndMs = 0
 	if (m.ensemble.Seen != nil || m.ensemble.Learned != nil) && m.participant() {
@@ -347,7 +347,7 @@ func (m *Machine) tick(nowMs int64) {
 	}
 	if m.finalizeMs != 0 && nowMs >= m.finalizeMs {
 		agreed := m.agreed()
-		invariant.Check(agreed != nil, "F3: the quorum went while it was waited on")
+		invariant.Check(agreed != nil, "fle-F3: the quorum went while it was waited on")
 		m.decide(nowMs, agreed)
 		return
 	}

@@ -93,7 +93,7 @@ func (w *world) check(id quorum.ID, effect Effect) {
 		if e.State == Looking && w.participants.Has(id) && !slices.Contains(w.votes[key], e.Vote) {
 			w.votes[key] = append(w.votes[key], e.Vote)
 			if before := w.votes[key]; len(before) > 1 && !e.outranks(before[len(before)-2], w.set, w.set) {
-				w.fail("F2: %d votes %v in round %d", id, before, e.Round)
+				w.fail("fle-F2: %d votes %v in round %d", id, before, e.Round)
 			}
 		}
 		way := link{id, e.To}
@@ -114,22 +114,22 @@ func (w *world) elected(id quorum.ID, e Elected) {
 	w.sinceMs[id] = 0
 	if e.State == Leading {
 		if e.Leader != id || w.set.Weight(id) == 0 {
-			w.fail("F5: %d leads by a vote for %v", id, e.Vote)
+			w.fail("fle-F5: %d leads by a vote for %v", id, e.Vote)
 		}
 		w.led[id] = true
 	}
 	if e.Joined {
 		if e.Leader != id && !w.led[e.Leader] {
-			w.fail("F4: %d joins %d, which never led", id, e.Leader)
+			w.fail("fle-F4: %d joins %d, which never led", id, e.Leader)
 		}
 		return
 	}
 	if !w.participants.Has(id) {
-		w.fail("F8: %d elects %d without a vote", id, e.Leader)
+		w.fail("fle-F8: %d elects %d without a vote", id, e.Leader)
 	}
 	key := cast{id, w.life[id], e.Round}
 	if leader, twice := w.decided[key]; twice {
-		w.fail("F1: %d decides for %d and for %d in round %d", id, leader, e.Leader, e.Round)
+		w.fail("fle-F1: %d decides for %d and for %d in round %d", id, leader, e.Leader, e.Round)
 	}
 	w.decided[key] = e.Leader
 	w.backed(id, e)
@@ -141,7 +141,7 @@ func (w *world) elected(id quorum.ID, e Elected) {
 func (w *world) backed(id quorum.ID, e Elected) {
 	supporters := w.machines[id].supporters
 	if !w.set.Enough(supporters) {
-		w.fail("F3: %d decides with %v", id, supporters)
+		w.fail("fle-F3: %d decides with %v", id, supporters)
 	}
 	for _, supporter := range supporters {
 		found := false
@@ -150,7 +150,7 @@ func (w *world) backed(id quorum.ID, e Elected) {
 			found = found || slices.Contains(votes, e.Vote)
 		}
 		if !found {
-			w.fail("F3: %d counts a vote of %d for %v in round %d that was not given", id, supporter, e.Vote, e.Round)
+			w.fail("fle-F3: %d counts a vote of %d for %v in round %d that was not given", id, supporter, e.Vote, e.Round)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func (w *world) oneLeader(id quorum.ID, e Elected) {
 		}
 	}
 	if enough > 1 && !w.reborn[e.Round] {
-		w.fail("F1: round %d has two leaders with a quorum: %v", e.Round, followed)
+		w.fail("fle-F1: round %d has two leaders with a quorum: %v", e.Round, followed)
 	}
 }
 

@@ -23,7 +23,7 @@ const (
 	EventTick                          // time has passed
 	EventPaused                        // this process was paused, see Paused: the first event of the step after it
 	EventDone                          // the disk has done everything up to Ticket; State if the log was truncated
-	EventFailed                        // the log cannot be cut where the leader said: Ticket, State
+	EventFailed                        // the log cannot be cut where the leader said: Ticket
 	EventRecovered                     // what DiskReload asked for: Recovered
 	EventDisk                          // the disk has space, or not: Full
 	EventNotification                  // a vote came: Server, Notification

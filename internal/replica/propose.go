@@ -18,7 +18,9 @@ type asked struct {
 	request    *zk.Request
 	code       zk.Code // what is wrong with it already: it gets its zxid all the same
 	identities []zk.Identity
-	owner      uint64 // the server that brings it; 0 is this one
+	// owner is the link of the learner that brings it, ownerSelf if a client of this
+	// server asks, 0 for what the leader does by itself.
+	owner uint64
 }
 
 // decide makes a transaction of a write and proposes it. Every write becomes one: the

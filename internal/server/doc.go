@@ -2,8 +2,8 @@
 // goroutines.
 //
 // One goroutine, the loop, owns the replica. Connections, the disk and the
-// timer put events into its inbox; it takes all that has come, steps the
-// replica once, gives the records to the disk goroutine, and wakes the
+// timer put events into its inbox; it takes what has come, as much as one step
+// may cost, steps the replica once, gives the records to the disk goroutine, and wakes the
 // connections that have something to send. While the disk writes and syncs one
 // batch, the next one gathers: that is the group commit.
 //
