@@ -45,9 +45,12 @@ func (b *Backend) watchNews(ctx context.Context, grant *election.Grant) {
 	claim, lease := grant.Claim, grant.Lease
 	go func() {
 		var told election.Request
-		for version := ""; ctx.Err() == nil; {
+		// While the store does not answer, the renewals find out.
+		again := func() { b.sleep(ctx, b.now().Add(b.limit(lease))) }
+		for version := ""; ctx.Err() == nil && b.life.Err() == nil; {
 			if b.await(ctx, claim.Election, version, lease, lease) != nil {
-				return // the renewals find out
+				again()
+				continue
 			}
 			if own, fresh := b.lastWritten(claim); fresh && own != version {
 				version = own // what has changed was our own doing
@@ -56,7 +59,8 @@ func (b *Backend) watchNews(ctx context.Context, grant *election.Grant) {
 			seen, err := b.see(ctx, claim.Election, lease)
 			switch {
 			case err != nil:
-				return
+				again()
+				continue
 			case seen.Record.Nonce != claim.Nonce:
 				close(lost)
 				return

@@ -76,6 +76,48 @@ func TestRequestThatStaysIsNewsOnce(t *testing.T) {
 	}
 }
 
+// deafOnce is a store whose first waits for a change fail.
+type deafOnce struct {
+	*record.Memory
+	fails atomic.Int64
+}
+
+func (f *deafOnce) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+	if f.fails.Add(-1) >= 0 {
+		return errors.New("the connection is lost")
+	}
+	return f.Memory.Wait(ctx, name, version, limit)
+}
+
+// TestRequestsAreNewsAfterAWatchThatFailed: a leader is told of them at once, and not with its next
+// renewal, for the rest of its leadership.
+func TestRequestsAreNewsAfterAWatchThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := electiontest.VirtualClock(1)
+		store := &deafOnce{Memory: record.NewMemory(c)}
+		store.fails.Store(2)
+		b := record.New(store, record.Options{Clock: c})
+		e, err := election.New(b, "jobs", election.Options{Once: true, ID: "a", Lease: time.Hour, Clock: c})
+		if err != nil {
+			t.Fatal(err)
+		}
+		led, ended := make(chan struct{}), make(chan error, 1)
+		go func() {
+			ended <- e.Run(t.Context(), func(ctx context.Context, _ election.Leadership) error { close(led); <-ctx.Done(); return nil })
+		}()
+		<-led
+		time.Sleep(time.Minute) // of a quarter of an hour between renewals
+		asked := time.Now()
+		if err := b.Ask(t.Context(), "jobs", election.Request{}); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		if took := time.Since(asked); took > time.Second {
+			t.Errorf("the leader was told after %v", took)
+		}
+	})
+}
+
 // TestRequestForALeaderThatHasRunOutIsRefused by the backend that has shown that
 // nobody leads, though the record names the last one still.
 func TestRequestForALeaderThatHasRunOutIsRefused(t *testing.T) {

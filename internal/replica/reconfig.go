@@ -14,8 +14,8 @@ import (
 )
 
 // Ensembles is what a step has changed about the configuration of the ensemble:
-// nil where nothing changed. A shell that keeps it in files writes Proposed before
-// the record of the change is in the log.
+// nil where nothing changed. A shell may keep Proposed in a file: a start finds it in the
+// log, too (LoggedConfig).
 type Ensembles struct {
 	InForce  *ensemble.Config
 	Proposed *ensemble.Config

@@ -70,7 +70,7 @@ type run struct {
 	frozen  []*child
 	absent  []*member // of ours, until another program leads
 	inRow   int       // leaderships of ours since the other program led
-	seen    []Span // of other programs that write nothing themselves
+	seen    []Span    // of other programs that write nothing themselves
 }
 
 // member is one candidate, over all its processes.
