@@ -34,10 +34,15 @@ const (
 	castMax       = 64
 )
 
+// earlyMs is how long before an election a vote may have come that is part of it: another
+// server may have lost its leader a moment sooner.
+const earlyMs = 5000
+
 // electionLog are the newest elections, the oldest first.
 type electionLog struct {
-	all  []ElectionEntry
-	left zab.Reason // why the last role ended, since the last election began
+	all   []ElectionEntry
+	left  zab.Reason // why the last role ended, since the last election began
+	early []Cast     // votes of servers that look while this one does not, the last of each
 }
 
 // leave notes why a role has ended.
@@ -50,17 +55,21 @@ func (l *electionLog) begin(nowMs int64) {
 	}
 	l.all = append(l.all, ElectionEntry{BeganMs: nowMs, Reason: l.left})
 	l.left = zab.ReasonNone
+	for _, c := range l.early {
+		if c.AtMs >= nowMs-earlyMs {
+			l.cast(c)
+		}
+	}
+	l.early = l.early[:0]
 }
 
 // cast notes a vote, unless its server has told it already.
 func (l *electionLog) cast(c Cast) {
-	if len(l.all) == 0 {
+	if len(l.all) == 0 || l.all[len(l.all)-1].DecidedMs != 0 {
+		l.keep(c)
 		return
 	}
 	last := &l.all[len(l.all)-1]
-	if last.DecidedMs != 0 {
-		return
-	}
 	for i := len(last.Cast) - 1; i >= 0; i-- {
 		if was := &last.Cast[i]; was.Server == c.Server {
 			if was.State == c.State && was.Round == c.Round && was.Vote == c.Vote {
@@ -74,6 +83,17 @@ func (l *electionLog) cast(c Cast) {
 		return
 	}
 	last.Cast = append(last.Cast, c)
+}
+
+// keep keeps a vote for an election that may begin.
+func (l *electionLog) keep(c Cast) {
+	if c.State != fle.Looking {
+		return
+	}
+	l.early = slices.DeleteFunc(l.early, func(was Cast) bool { return was.Server == c.Server })
+	if len(l.early) < castMax {
+		l.early = append(l.early, c)
+	}
 }
 
 // decided notes who was elected. What a reconfig has appointed has had no election.
