@@ -14,10 +14,12 @@ type step struct {
 }
 
 // steps are those that a sample may be of, in the order in which they are asked for: what
-// the runtime does comes first, wherever it is called, then what a package asks of the
-// kernel, then what is done for the package's callers, and last the callers.
+// the collector does comes first, and snapshots, whatever they need; then what the runtime
+// does, wherever it is called, what is asked of the kernel, what is done for callers, and
+// last the callers.
 var steps = []step{
 	{"garbage collector", []string{"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcStart", "runtime.gcMark"}},
+	{"snapshots", []string{"internal/snap.", "tree.(*Scan)", "replicadisk.(*Snapshot)"}},
 	{"fdatasync", []string{"syscall.Fdatasync"}},
 	{"write to the log", []string{"vfs/osfs.(*file).Write", "vfs/osfs.(*file).WriteAt"}},
 	{"read from sockets", []string{"server.readSocket"}},
@@ -35,7 +37,6 @@ var steps = []step{
 	{"log", []string{"internal/txnlog.", "internal/replicadisk.", "internal/datadir."}},
 	{"watches", []string{"internal/watch.", "(*Replica).notify"}},
 	{"decide", []string{"internal/prep.", "internal/auth.", "internal/acl."}},
-	{"snapshots", []string{"internal/snap.", "tree.(*Scan)"}},
 	{"tree", []string{"internal/tree."}},
 	{"order of transactions", []string{"internal/zab."}},
 	{"sessions", []string{"internal/session."}},

@@ -337,7 +337,9 @@ func follow(t *testing.T, d *disk) net.Conn {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = Follow(d.Log, conn) // it ends with the connection
+		if err := Follow(d.Log, conn); err != nil {
+			t.Error(err)
+		}
 	}()
 	t.Cleanup(func() {
 		leader.Close()

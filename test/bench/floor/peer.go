@@ -14,17 +14,14 @@ import (
 const ackBytes = 8
 
 // Follow is a peer: it writes and syncs each record that the leader sends, and
-// acknowledges it, until the connection ends.
+// acknowledges it, until the connection ends. Its error is that of the log.
 func Follow(log *Log, leader net.Conn) error {
 	in := bufio.NewReaderSize(leader, bufferBytes)
 	var record []byte
 	for batch := uint64(1); ; batch++ {
 		header, err := in.Peek(recordHeaderBytes)
-		if err == io.EOF {
-			return nil
-		}
 		if err != nil {
-			return fmt.Errorf("floor: a record: %w", err)
+			return nil
 		}
 		n := recordHeaderBytes + int(binary.BigEndian.Uint32(header))
 		if n > cap(record) {
@@ -32,13 +29,13 @@ func Follow(log *Log, leader net.Conn) error {
 		}
 		record = record[:n]
 		if _, err := io.ReadFull(in, record); err != nil {
-			return fmt.Errorf("floor: a record: %w", err)
+			return nil
 		}
 		if err := log.append(record); err != nil {
 			return err
 		}
 		if _, err := leader.Write(binary.BigEndian.AppendUint64(nil, batch)); err != nil {
-			return fmt.Errorf("floor: an acknowledgement: %w", err)
+			return nil
 		}
 	}
 }
