@@ -13,7 +13,7 @@ var menu = []section{
 	{"Operate", "运维", []string{"docs/operations.md", "docs/runbooks.md", "docs/configuration.md", "docs/metrics.md", "docs/dashboard.md", "docs/differences.md", "docs/stability.md", "SECURITY.md"}},
 	{"Stores", "存储", []string{"docs/backends.md", "docs/comparison.md", "docs/coming-from/README.md", "docs/coming-from/curator.md", "docs/coming-from/etcd.md", "docs/coming-from/consul.md", "docs/coming-from/client-go.md", "docs/coming-from/dynamodb.md"}},
 	{"Proofs", "证明", []string{"docs/proofs.md", "docs/simulator.md", "docs/model.md", "docs/bugs.md"}},
-	{"Inside", "内部", []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions/README.md"}},
+	{"Inside", "内部", []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "docs/performance.md", "docs/decisions/README.md"}},
 	{"中文", "中文", []string{"README.zh-CN.md", "docs/zh-CN/getting-started.md", "docs/zh-CN/concepts.md", "docs/zh-CN/laboratory.md", "docs/zh-CN/glossary.md"}},
 }
 
