@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -69,8 +70,9 @@ func BenchmarkConnection(b *testing.B) {
 	}
 	var bytes int64
 	for b.Loop() {
-		s := start(b, vfs.NewMem(), func(c *Config) { c.ConnsPerIPMax = 0 })
+		s, stop := launch(b, vfs.NewMem(), func(c *Config) { c.ConnsPerIPMax = 0 })
 		shake(b, s).Close()
+		awaittest.Until(b, "the first has gone", func() bool { return s.Status().Connections == 0 })
 		before := taken()
 		sockets := make([]net.Conn, connections)
 		for i := range sockets {
@@ -79,6 +81,9 @@ func BenchmarkConnection(b *testing.B) {
 		bytes += taken() - before
 		for _, socket := range sockets {
 			socket.Close()
+		}
+		if err := stop(); err != nil { // what it frees later would be missing from the next
+			b.Fatal(err)
 		}
 	}
 	b.ReportMetric(float64(bytes)/float64(b.N*connections), "B/connection")
