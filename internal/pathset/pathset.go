@@ -1,5 +1,5 @@
-// Package pathset keeps a set of paths of znodes and finds those that are at or above
-// another path, as watches of subtrees and quotas ask with each change.
+// Package pathset keeps a set of paths of znodes, with a value each, and finds those that are at or
+// above another path, as watches of subtrees and quotas ask with each change.
 //
 // The time that takes grows with the length of the path, however deep it is: each of its
 // beginnings is hashed on from the one before, and only where the set has a path of that
@@ -11,27 +11,32 @@ import (
 	"slices"
 )
 
-// Set is a set of paths. The zero value is empty. One goroutine changes it.
-type Set struct {
+// Map is a set of paths with a value each. The zero value is empty. One goroutine changes it.
+type Map[V any] struct {
 	seed    maphash.Seed
-	hashes  map[uint64][]string // nearly always one path each
-	lengths []int32             // how many paths have a length
+	hashes  map[uint64][]entry[V] // nearly always one path each
+	lengths []int32               // how many paths have a length
 	count   int
 }
 
-// Len returns the number of paths.
-func (s *Set) Len() int { return s.count }
+type entry[V any] struct {
+	path  string
+	value V
+}
 
-// Add puts a path in, which is kept and not copied; false if it is there.
-func (s *Set) Add(path string) bool {
+// Len returns the number of paths.
+func (s *Map[V]) Len() int { return s.count }
+
+// Add puts a path in, which is kept and not copied; false if it is there, with the value that it has.
+func (s *Map[V]) Add(path string, value V) bool {
 	if s.hashes == nil {
-		s.seed, s.hashes = maphash.MakeSeed(), map[uint64][]string{}
+		s.seed, s.hashes = maphash.MakeSeed(), map[uint64][]entry[V]{}
 	}
 	sum := maphash.String(s.seed, path)
-	if slices.Contains(s.hashes[sum], path) {
+	if s.at(sum, path) >= 0 {
 		return false
 	}
-	s.hashes[sum] = append(s.hashes[sum], path)
+	s.hashes[sum] = append(s.hashes[sum], entry[V]{path, value})
 	for len(s.lengths) <= len(path) {
 		s.lengths = append(s.lengths, 0)
 	}
@@ -41,12 +46,12 @@ func (s *Set) Add(path string) bool {
 }
 
 // Remove takes a path out; false if it is not there.
-func (s *Set) Remove(path string) bool {
+func (s *Map[V]) Remove(path string) bool {
 	if s.count == 0 {
 		return false
 	}
 	sum := maphash.String(s.seed, path)
-	at := slices.Index(s.hashes[sum], path)
+	at := s.at(sum, path)
 	if at < 0 {
 		return false
 	}
@@ -58,9 +63,14 @@ func (s *Set) Remove(path string) bool {
 	return true
 }
 
-// Above appends the paths of the set at or above path, the nearest first. The root is
+// at is where a path is among those of its hash, -1 if it is not there.
+func (s *Map[V]) at(sum uint64, path string) int {
+	return slices.IndexFunc(s.hashes[sum], func(e entry[V]) bool { return e.path == path })
+}
+
+// Above appends the values of the paths at or above path, the nearest first. The root is
 // above all others.
-func (s *Set) Above(path string, found []string) []string {
+func (s *Map[V]) Above(path string, found []V) []V {
 	if s.count == 0 || path == "" {
 		return found
 	}
@@ -75,8 +85,8 @@ func (s *Set) Above(path string, found []string) []string {
 		_, _ = hash.WriteString(path[hashed:length]) // a hash never fails
 		hashed = length
 		for _, one := range s.hashes[hash.Sum64()] {
-			if one == path[:length] {
-				found = append(found, one)
+			if one.path == path[:length] {
+				found = append(found, one.value)
 			}
 		}
 	}

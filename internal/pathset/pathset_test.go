@@ -12,7 +12,7 @@ import (
 
 func TestSetEqualsItsNaiveModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))
-	var s Set
+	var s Map[string]
 	model := map[string]bool{}
 	draw := func() string {
 		path := ""
@@ -29,7 +29,7 @@ func TestSetEqualsItsNaiveModel(t *testing.T) {
 		path := draw()
 		switch random.IntN(4) {
 		case 0:
-			if s.Add(path) == model[path] {
+			if s.Add(path, path) == model[path] {
 				t.Fatalf("step %d: %s is added, there was %t", step, path, model[path])
 			}
 			model[path] = true
@@ -66,9 +66,10 @@ func TestSetEqualsItsNaiveModel(t *testing.T) {
 func BenchmarkAbove(b *testing.B) {
 	for _, depth := range []int{10, 1000, 10_000} {
 		b.Run(fmt.Sprint(depth), func(b *testing.B) {
-			var s Set
+			var s Map[string]
 			for i := range 20 {
-				s.Add("/q" + strings.Repeat("x", i))
+				path := "/q" + strings.Repeat("x", i)
+				s.Add(path, path)
 			}
 			path := strings.Repeat("/a", depth)
 			for b.Loop() {

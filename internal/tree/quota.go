@@ -97,7 +97,7 @@ func (t *Tree) noteLimits(path string) {
 		text := t.data(t.nodes.at(id))
 		limited = strings.Clone(limited)
 		t.quotas[limited] = ParseLimits(string(text[:min(len(text), limitsTextMax)]))
-		t.limited.Add(limited)
+		t.limited.Add(limited, limited)
 	}
 }
 

@@ -55,10 +55,10 @@ type content struct {
 	blocks   arena
 	acls     aclTable
 	owned    ownedLists
-	quotas   map[string]Limits // the paths that have a quota
-	limited  pathset.Set       // the same
-	appeared []string          // the paths whose usage has appeared in this transaction, to be counted
-	walks    []*Scan           // snapshots under way
+	quotas   map[string]Limits   // the paths that have a quota
+	limited  pathset.Map[string] // the same
+	appeared []string            // the paths whose usage has appeared in this transaction, to be counted
+	walks    []*Scan             // snapshots under way
 	digest   uint64
 	scratch  Scratch // of changes
 	past     []PastDigest

@@ -46,3 +46,34 @@ func BenchmarkAdd(b *testing.B) {
 	}
 	b.ReportMetric(float64(bytes)/float64(b.N*watches), "B/watch")
 }
+
+// BenchmarkFireBelow is a change of a deep path of which all connections watch every beginning. It
+// must cost no product of both.
+func BenchmarkFireBelow(b *testing.B) {
+	for _, conns := range []int{1, 60, 600} {
+		b.Run(fmt.Sprint(conns), func(b *testing.B) {
+			table := New()
+			const levels = 1000
+			path := deepest(table, conns, levels)
+			to := make([]session.ConnID, 0, conns)
+			for b.Loop() {
+				to = table.Fire(zk.EventNodeDataChanged, path, to[:0])
+			}
+			if len(to) != conns {
+				b.Fatalf("%d are told", len(to))
+			}
+		})
+	}
+}
+
+// deepest has so many connections watch all below each beginning of a path, which it returns.
+func deepest(table *Table, conns, levels int) string {
+	path := ""
+	for range levels {
+		path += "/a"
+		for c := range conns {
+			table.AddMode(session.ConnID(c+1), zk.WatchPersistentRecursive, path)
+		}
+	}
+	return path + "/a"
+}

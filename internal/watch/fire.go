@@ -104,18 +104,19 @@ func (t *Table) fireAbove(path string, to []session.ConnID, start int) []session
 	if path == zk.RootPath || path == "" {
 		return to
 	}
-	for _, above := range t.mu.above.Above(zk.ParentPath(path), nil) {
-		s := t.mu.registries[Data].spots[above]
-		told := toldOf(to[start:])
-		for i := -1; i < len(s.more); i++ {
-			w := &s.first
-			if i >= 0 {
-				w = &s.more[i]
-			}
-			if w.modes&recursive != 0 && !told.has(w.conn) && t.mu.byConn[w.conn].lists(Data, s, w) {
-				to = append(to, w.conn)
-			}
+	l := &t.mu.slots
+	t.mu.levels = t.mu.above.Above(zk.ParentPath(path), t.mu.levels[:0])
+	if len(t.mu.levels) == 0 {
+		return to
+	}
+	l.begin()
+	for _, conn := range to[start:] {
+		if w := t.mu.byConn[conn]; w.numbered {
+			l.told.add(w.slot)
 		}
+	}
+	for _, s := range t.mu.levels {
+		to = s.below.tell(l, to)
 	}
 	return to
 }

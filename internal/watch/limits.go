@@ -67,7 +67,7 @@ func (w *waits) count() int { return len(w.spots[Data]) + len(w.spots[Child]) }
 func (t *Table) waitsOf(conn session.ConnID) *waits {
 	w := t.mu.byConn[conn]
 	if w == nil {
-		w = &waits{}
+		w = &waits{conn: conn}
 		t.mu.byConn[conn] = w
 	}
 	return w

@@ -59,9 +59,11 @@ type Table struct {
 		registries [2]registry
 		byConn     map[session.ConnID]*waits
 		owners     map[zk.Identity]*owner
-		gone       []gone      // in the order in which they were forgotten
-		recursive  int         // recursive watches in all
-		above      pathset.Set // where they are, or have been
+		gone       []*waits           // in the order in which they were forgotten
+		recursive  int                // recursive watches in all
+		slots      slots              // the connections that have some
+		above      pathset.Map[*spot] // where they are, or have been
+		levels     []*spot            // of those, while a change fires
 	}
 }
 
@@ -78,7 +80,7 @@ type spot struct {
 	first  watcher
 	more   []watcher
 	places map[session.ConnID]int // of more, when they are more than searchMax
-	above  bool                   // it is in the set of those with recursive watches
+	below  *subtree               // which connections watch all below it, nil for none; some may be gone
 }
 
 // searchMax is how many watchers are searched one after the other.
@@ -93,6 +95,10 @@ type watcher struct {
 
 // waits are the spots of one connection, to find them when it goes.
 type waits struct {
+	conn      session.ConnID
+	gone      bool  // it was forgotten
+	numbered  bool  // slot counts
+	slot      int32 // see slots
 	spots     [2][]*spot
 	recursive int
 	bytes     int64 // of memory, about
@@ -135,12 +141,6 @@ func Heaviest[Host comparable](t *Table, hostOf func(session.ConnID) Host) (conn
 		}
 	}
 	return conn, found
-}
-
-// gone is what a connection has left behind.
-type gone struct {
-	conn session.ConnID
-	*waits
 }
 
 // New returns an empty table.
@@ -215,9 +215,12 @@ func (t *Table) add(conn session.ConnID, r Registry, path string, m modes) {
 	if m == recursive && at.modes&recursive == 0 {
 		w.recursive++
 		t.mu.recursive++
-		if !s.above {
-			s.above = t.mu.above.Add(s.path)
+		t.mu.slots.number(w)
+		if s.below == nil {
+			s.below = &subtree{}
+			t.mu.above.Add(s.path, s)
 		}
+		s.below.add(w.slot, len(t.mu.slots.waits))
 	}
 	at.modes |= m
 }
@@ -302,6 +305,7 @@ func (t *Table) drop(r Registry, path string, conn session.ConnID, m modes) bool
 	if at.modes&m&recursive != 0 {
 		w.recursive--
 		t.mu.recursive--
+		t.unwatch(s, w)
 	}
 	at.modes &^= m
 	if at.modes != 0 {
@@ -318,7 +322,19 @@ func (t *Table) drop(r Registry, path string, conn session.ConnID, m modes) bool
 // remove takes out a spot where nobody waits.
 func (t *Table) remove(r Registry, s *spot) {
 	delete(t.mu.registries[r].spots, s.path)
-	if s.above {
+	if s.below != nil {
+		s.below = nil
+		t.mu.above.Remove(s.path)
+	}
+}
+
+// unwatch takes a connection out of those that watch all below a spot.
+func (t *Table) unwatch(s *spot, w *waits) {
+	if s.below == nil || !w.numbered {
+		return
+	}
+	if s.below.remove(w.slot); s.below.len() == 0 {
+		s.below = nil
 		t.mu.above.Remove(s.path)
 	}
 }
@@ -360,6 +376,7 @@ func (t *Table) Forget(conn session.ConnID) {
 		return
 	}
 	delete(t.mu.byConn, conn)
+	w.gone = true
 	t.disown(w, w.owners)
 	w.owners = nil
 	for r := range w.spots {
@@ -367,7 +384,7 @@ func (t *Table) Forget(conn session.ConnID) {
 	}
 	t.mu.recursive -= w.recursive
 	t.bytes.Add(-w.bytes)
-	t.mu.gone = append(t.mu.gone, gone{conn, w})
+	t.mu.gone = append(t.mu.gone, w)
 	t.sweep(t.portion)
 }
 
@@ -397,30 +414,34 @@ func (t *Table) Sweeping() bool {
 // sweep removes up to n watches.
 func (t *Table) sweep(n int) {
 	for len(t.mu.gone) > 0 {
-		g := &t.mu.gone[0]
+		g := t.mu.gone[0]
 		for r := range g.spots {
 			for len(g.spots[r]) > 0 {
 				if n--; n < 0 {
 					return
 				}
 				end := len(g.spots[r]) - 1
-				t.leave(Registry(r), g.spots[r][end], g.conn)
+				t.leave(Registry(r), g.spots[r][end], g)
 				g.spots[r][end] = nil
 				g.spots[r] = g.spots[r][:end]
 			}
 		}
+		t.mu.slots.release(g)
 		t.mu.gone = slices.Delete(t.mu.gone, 0, 1)
 	}
 }
 
 // leave takes a watcher out of a spot, unless it has fired since, or its connection has set
 // it again.
-func (t *Table) leave(r Registry, s *spot, conn session.ConnID) {
-	at := s.find(conn)
-	if at == nil || t.mu.byConn[conn].lists(r, s, at) {
+func (t *Table) leave(r Registry, s *spot, g *waits) {
+	if r == Data {
+		t.unwatch(s, g)
+	}
+	at := s.find(g.conn)
+	if at == nil || t.mu.byConn[g.conn].lists(r, s, at) {
 		return
 	}
-	if s.take(conn) {
+	if s.take(g.conn) {
 		t.remove(r, s)
 	}
 }

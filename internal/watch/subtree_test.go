@@ -1,0 +1,68 @@
+package watch
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A client chooses how deep a path is, and how many connections watch its beginnings: a change looks at
+// 64 of them at a time, at each.
+func TestBeginningsOfADeepPathAreLookedAtManyConnectionsAtATime(t *testing.T) {
+	const conns, levels = 200, 300
+	table := New()
+	path := deepest(table, conns, levels)
+	all := table.mu.above.Above(path, nil)
+	if len(all) != levels {
+		t.Fatalf("%d levels", len(all))
+	}
+	for _, s := range all {
+		if s.below.list != nil || len(s.below.set) != (conns+63)/64 || s.below.len() != conns {
+			t.Fatalf("%s: a list of %d, %d times 64 for %d connections", s.path, len(s.below.list), len(s.below.set), s.below.len())
+		}
+	}
+	to := table.Fire(zk.EventNodeDataChanged, path, []session.ConnID{7000})
+	if slices.Sort(to); len(slices.Compact(to)) != conns+1 {
+		t.Errorf("%d are told", len(to)-1)
+	}
+	if got := testing.AllocsPerRun(10, func() { to = table.Fire(zk.EventNodeDataChanged, path, to[:0]) }); got != 0 {
+		t.Errorf("%v allocations", got)
+	}
+}
+
+// Few of many connections are kept in a list: a set of bits would be longer.
+func TestFewConnectionsOfManyAreAList(t *testing.T) {
+	const conns = 64 * 20
+	table := New()
+	for c := range conns {
+		table.AddMode(session.ConnID(c+1), zk.WatchPersistentRecursive, "/all")
+	}
+	for c := conns - 15; c < conns; c++ {
+		table.AddMode(session.ConnID(c+1), zk.WatchPersistentRecursive, "/few")
+	}
+	few := table.mu.registries[Data].spots["/few"].below
+	if few.set != nil || len(few.list) != 15 {
+		t.Errorf("a list of %d, a set of %d", len(few.list), len(few.set))
+	}
+	if to := table.Fire(zk.EventNodeDeleted, "/few/a", nil); len(to) != 15 || to[0] <= conns-15 {
+		t.Errorf("told: %v", to)
+	}
+	// Numbers of connections that are gone are given again, and nobody is told for another.
+	for c := range conns {
+		table.Forget(session.ConnID(c + 1))
+	}
+	for table.Sweep() {
+	}
+	table.AddMode(5000, zk.WatchPersistentRecursive, "/few")
+	for c := range conns {
+		table.AddMode(session.ConnID(6000+c), zk.WatchPersistentRecursive, "/other")
+	}
+	if to := table.Fire(zk.EventNodeCreated, "/few/a", nil); !slices.Equal(to, []session.ConnID{5000}) {
+		t.Errorf("told: %v", to)
+	}
+	if n := len(table.mu.slots.waits); n != conns+1 {
+		t.Errorf("%d numbers for %d connections", n, conns+1)
+	}
+}
