@@ -206,7 +206,20 @@ func (d *Dashboard) Handler() http.Handler {
 		files.ServeHTTP(w, r)
 	})
 	root.Handle("/api/", own(d.api()))
-	return root
+	return bounded(root)
+}
+
+// bounded lets changes alone have a body, and no body take long (dashboard-D4).
+func bounded(handler http.Handler) http.Handler {
+	bodiless := httpport.Bodiless(handler)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			bodiless.ServeHTTP(w, r)
+			return
+		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(answerTime))
+		handler.ServeHTTP(w, r)
+	})
 }
 
 // own refuses what another site's page asks: dashboard-D1.
@@ -233,14 +246,14 @@ func (d *Dashboard) api() http.Handler {
 	get("look", func(ctx context.Context, _ *http.Request) (any, error) { return d.source.Look(ctx) })
 	get("elections", func(ctx context.Context, _ *http.Request) (any, error) { return d.source.Elections(ctx) })
 	get("elections/history", func(ctx context.Context, r *http.Request) (any, error) {
-		return d.source.History(ctx, r.FormValue("election"))
+		return d.source.History(ctx, r.URL.Query().Get("election"))
 	})
 	get("children", func(ctx context.Context, r *http.Request) (any, error) {
 		limit, err := limited(r)
 		if err != nil {
 			return nil, err
 		}
-		return d.source.Children(ctx, pathOf(r), r.FormValue("cursor"), limit)
+		return d.source.Children(ctx, pathOf(r), r.URL.Query().Get("cursor"), limit)
 	})
 	get("znode", func(ctx context.Context, r *http.Request) (any, error) { return d.source.Znode(ctx, pathOf(r)) })
 	get("votes", func(ctx context.Context, _ *http.Request) (any, error) { return d.source.Votes(ctx) })
@@ -252,7 +265,7 @@ func (d *Dashboard) api() http.Handler {
 		}
 		limit, err := limited(r)
 		return or(err, func() (any, error) {
-			return d.source.Log(ctx, LogQuery{r.FormValue("path"), r.FormValue("session"), r.FormValue("op"), limit})
+			return d.source.Log(ctx, LogQuery{r.URL.Query().Get("path"), r.URL.Query().Get("session"), r.URL.Query().Get("op"), limit})
 		})
 	})
 	api.HandleFunc("GET /api/v1/events", d.events)
@@ -304,14 +317,14 @@ func read(body []byte, into any) error {
 }
 
 func pathOf(r *http.Request) string {
-	if path := r.FormValue("path"); path != "" {
+	if path := r.URL.Query().Get("path"); path != "" {
 		return path
 	}
 	return "/"
 }
 
 func limited(r *http.Request) (int, error) {
-	text := r.FormValue("limit")
+	text := r.URL.Query().Get("limit")
 	if text == "" {
 		return limitDefault, nil
 	}
@@ -358,7 +371,6 @@ func (d *Dashboard) change(w http.ResponseWriter, r *http.Request, f func(ctx co
 		refuse(w, http.StatusUnsupportedMediaType, "the body of a change is JSON", "send it with Content-Type: application/json")
 		return
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(answerTime))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyBytesMax))
 	if err != nil {
 		refuse(w, http.StatusRequestEntityTooLarge, err.Error(), "a znode has at most 1 MiB")

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/awaittest"
@@ -147,6 +149,32 @@ func TestOtherSitesGetNothing(t *testing.T) {
 	}
 	if f.looks.Load()+f.writes.Load() != 0 {
 		t.Error("the source was asked")
+	}
+}
+
+// TestBodiesThatNeverComeHoldNobodyUp: a form in the body of a GET was read, without a limit of time
+// or memory, in the place of a request (dashboard-D4).
+func TestBodiesThatNeverComeHoldNobodyUp(t *testing.T) {
+	at := serve(t, &fake{}, Options{})
+	for range askingMax + 1 {
+		socket, err := net.Dial("tcp", strings.TrimPrefix(at, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = socket.Close() })
+		_, err = io.WriteString(socket, "GET /api/v1/watches?path=/a HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=x\r\n"+
+			"Content-Length: 1000000000\r\n\r\n--x\r\nContent-Disposition: form-data; name=\"path\"\r\n\r\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = socket.SetReadDeadline(time.Now().Add(time.Minute))
+		answer, err := io.ReadAll(socket) // it is answered, and its connection closed
+		if !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") {
+			t.Fatalf("%q, %v", answer, err)
+		}
+	}
+	if status, text := ask(t, "GET", at+"/api/v1/watches?path=/a", ""); status != 200 {
+		t.Errorf("%d %s", status, text)
 	}
 }
 

@@ -174,7 +174,7 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 			p.unfollow(p.follower)
 		}
 	}()
-	for name := range strings.SplitSeq(r.FormValue("of"), ",") {
+	for name := range strings.SplitSeq(r.URL.Query().Get("of"), ",") {
 		s := d.streams[name]
 		if s == nil {
 			refuse(w, http.StatusBadRequest, fmt.Sprintf("there is no stream %q", name), "write of=look,elections, and log where about says that there is one")

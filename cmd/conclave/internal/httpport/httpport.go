@@ -71,7 +71,7 @@ func (p *Port) Serve(handler http.Handler, idle time.Duration, logger *slog.Logg
 		}
 	}
 	p.http = http.Server{
-		Handler: bodiless(handler), ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn), ConnContext: remember,
+		Handler: Bodiless(handler), ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn), ConnContext: remember,
 		ReadTimeout: p.readTime, WriteTimeout: answerTime, IdleTimeout: idle, MaxHeaderBytes: 64 << 10,
 	}
 	go func() {
@@ -82,8 +82,8 @@ func (p *Port) Serve(handler http.Handler, idle time.Duration, logger *slog.Logg
 	}()
 }
 
-// bodiless answers without the body of a request, and closes its connection (httpport-H2).
-func bodiless(handler http.Handler) http.Handler {
+// Bodiless answers without the body of a request, and closes its connection (httpport-H2).
+func Bodiless(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
 			w.Header().Set("Connection", "close")
