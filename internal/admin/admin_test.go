@@ -38,7 +38,7 @@ func newScene(t *testing.T) *scene {
 	cfg.FS, cfg.DataDir, cfg.ClientAddr = vfs.NewMem(), "/data", "127.0.0.1:0"
 	cfg.PreallocBytes, cfg.FourLetterWords, cfg.Commands = 64<<10, []string{"*"}, Commands{Version: "1.2.3", Built: "2026-11-20 22:10 UTC"}
 	cfg.Clock, cfg.Wall = clock.NewManual(0), func() time.Time { return time.UnixMilli(1_700_000_000_000) }
-	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	cfg.Logger, cfg.SessionKey = slog.New(slog.NewTextHandler(io.Discard, nil)), [16]byte{1}
 	s, err := server.New(cfg)
 	if err != nil {
 		t.Fatal(err)

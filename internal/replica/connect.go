@@ -62,7 +62,7 @@ func (r *Replica) newSession(c *conn, req *wire.ConnectRequest) {
 		r.drop(c)
 		return
 	}
-	r.askSession(waiting{conn: c, session: r.sessions.NewID(), op: zk.OpCreateSession, connect: req}, r.timeout(req.TimeoutMs))
+	r.askSession(waiting{conn: c, session: r.ids.Next(r.sessions, r.locals), op: zk.OpCreateSession, connect: req}, r.timeout(req.TimeoutMs))
 }
 
 // askSession asks the ensemble for a session.

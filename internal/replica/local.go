@@ -13,7 +13,7 @@ import (
 
 // newLocal opens a local session and attaches it at once.
 func (r *Replica) newLocal(c *conn, req *wire.ConnectRequest) {
-	s := r.locals.Open(r.sessions.NewID(), r.timeout(req.TimeoutMs), r.touchedMs())
+	s := r.locals.Open(r.ids.Next(r.sessions, r.locals), r.timeout(req.TimeoutMs), r.touchedMs())
 	s.Local = true
 	r.attach(c, s, req)
 }

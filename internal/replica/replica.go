@@ -61,6 +61,9 @@ type Options struct {
 	// Prep is how transactions are decided: its Auth is the one below.
 	Prep prep.Options
 
+	// SessionKey makes the ids of new sessions ones that nobody can guess: a secret of this start.
+	SessionKey [16]byte
+
 	SessionMinMs      int32
 	SessionMaxMs      int32
 	Auth              auth.Rules
@@ -114,6 +117,7 @@ type Replica struct {
 	watches  *watch.Table
 	sessions *session.Table
 	locals   *session.Table // sessions of this server alone
+	ids      *session.IDs
 	reader   Reader
 	peer     *zab.Peer
 
@@ -161,8 +165,9 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 		opts:     opts,
 		tree:     tree.New(tree.Options{ExtendedTypes: opts.ExtendedTypes}),
 		watches:  watch.New(),
-		sessions: session.New(expiryStepMs(opts.Zab.TickMs), session.FirstID(uint8(opts.Zab.ID), now.WallMs), now.MonoMs),
-		locals:   session.New(expiryStepMs(opts.Zab.TickMs), 1, now.MonoMs),
+		sessions: session.New(expiryStepMs(opts.Zab.TickMs), now.MonoMs),
+		locals:   session.New(expiryStepMs(opts.Zab.TickMs), now.MonoMs),
+		ids:      session.NewIDs(uint8(opts.Zab.ID), opts.SessionKey, now.WallMs),
 		ensemble: newEnsembleState(&opts, config, found.Stored.Last),
 		role:     role{lookingMs: now.MonoMs},
 		requests: requests{conns: map[session.ConnID]*conn{}},

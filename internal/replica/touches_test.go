@@ -18,7 +18,7 @@ func TestTouchesOfManySessionsFitIntoPackets(t *testing.T) {
 	for id := range sessions {
 		r.touches.timeouts[zk.SessionID(id+1)] = 30_000
 	}
-	r.sessions = session.New(100, 1, 0)
+	r.sessions = session.New(100, 0)
 	r.tree = tree.New(tree.Options{})
 	r.onSend(&zab.Effect{Kind: zab.EffectSend, Message: zab.Message{Kind: zab.KindPing, Zxid: 7}})
 	told := 0

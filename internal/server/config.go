@@ -38,9 +38,10 @@ type Config struct {
 	Backups     func() BackupReport // what the backups of this server have come to; nil if it takes none
 	RoleChanged func(Role)          // told by the loop, which waits for it; nil if nobody wants to know
 
-	Clock  clock.Clock
-	Wall   func() time.Time
-	Logger *slog.Logger
+	Clock      clock.Clock
+	Wall       func() time.Time
+	Logger     *slog.Logger
+	SessionKey [16]byte // makes the ids of sessions; zero draws one at each start. For tests
 }
 
 // PlaceConfig is where data is and where clients connect.

@@ -148,7 +148,12 @@ func (c *Config) durableOptions() replicadisk.Options {
 
 func (c *Config) replicaOptions() replica.Options {
 	tickMs := c.TickTime.Milliseconds()
+	key := c.SessionKey
+	if key == ([16]byte{}) {
+		_, _ = crand.Read(key[:]) // it ends the program rather than fail
+	}
 	return replica.Options{
+		SessionKey: key,
 		Zab: zab.Options{
 			ID: c.ID, Observer: c.Observer, TickMs: tickMs, InitMs: int64(c.InitLimit) * tickMs,
 			SyncMs: c.silence().Milliseconds(), HistoryMax: c.HistoryMax,

@@ -7,9 +7,9 @@ import (
 
 // Each request touches its session.
 func TestATouchAllocatesNothing(t *testing.T) {
-	table := New(1000, 1, 0)
-	s := table.Open(table.NewID(), 30_000, 0)
-	table.Open(table.NewID(), 30_000, 0) // the bucket of both stays when one leaves it
+	table := New(1000, 0)
+	s := table.Open(testIDs.Next(table), 30_000, 0)
+	table.Open(testIDs.Next(table), 30_000, 0) // the bucket of both stays when one leaves it
 	table.Touch(s, 1)
 	if got := testing.AllocsPerRun(100, func() { table.Touch(s, 1); table.Get(s.ID) }); got != 0 {
 		t.Errorf("%v allocations", got)
@@ -24,9 +24,9 @@ func BenchmarkOpen(b *testing.B) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		table := New(1000, 1, 0)
+		table := New(1000, 0)
 		for n := range int64(sessions) {
-			table.Open(table.NewID(), 30_000, n/1000)
+			table.Open(testIDs.Next(table), 30_000, n/1000)
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)

@@ -12,12 +12,12 @@ import (
 // a search, for all sessions of one timeout may be in one.
 func TestSessionsAreWhereTheirBucketsSay(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))
-	table, now := New(100, 1, 0), int64(0)
+	table, now := New(100, 0), int64(0)
 	var open []zk.SessionID
 	for i := range 20_000 {
 		switch n := random.IntN(20); {
 		case n < 7:
-			id := table.NewID()
+			id := testIDs.Next(table)
 			table.Open(id, int32(100+random.IntN(400)), now)
 			open = append(open, id)
 		case n < 14 && len(open) > 0:

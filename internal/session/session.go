@@ -49,36 +49,17 @@ type Table struct {
 	stepMs  int64
 	doneMs  int64 // all buckets up to here are empty
 	nextMs  int64 // no session is listed before; 0: none is listed
-	nextID  zk.SessionID
 }
 
-// New returns an empty table. stepMs is the width of an expiry bucket; firstID
-// is the first id to give, see FirstID.
-func New(stepMs int64, firstID zk.SessionID, nowMs int64) *Table {
-	t := &Table{byID: map[zk.SessionID]*Session{}, buckets: map[int64][]*Session{}, stepMs: stepMs, nextID: firstID}
+// New returns an empty table. stepMs is the width of an expiry bucket.
+func New(stepMs, nowMs int64) *Table {
+	t := &Table{byID: map[zk.SessionID]*Session{}, buckets: map[int64][]*Session{}, stepMs: stepMs}
 	t.doneMs = t.bucket(nowMs) - stepMs
 	return t
 }
 
-// FirstID is where a server starts to number its sessions: its id in the top
-// byte, then 40 bits of a clock in milliseconds, then zeros to count in.
-func FirstID(server uint8, clockMs int64) zk.SessionID {
-	return zk.SessionID(uint64(clockMs)<<24>>8 | uint64(server)<<56)
-}
-
 // bucket returns the end of the bucket that nowMs lies in.
 func (t *Table) bucket(nowMs int64) int64 { return (nowMs/t.stepMs + 1) * t.stepMs }
-
-// NewID returns an id that no session has (session-S3).
-func (t *Table) NewID() zk.SessionID {
-	for {
-		id := t.nextID
-		t.nextID++
-		if _, taken := t.byID[id]; !taken && id != 0 && int64(id) != zk.ContainerOwner {
-			return id
-		}
-	}
-}
 
 // Open adds a session, or gives one that exists its timeout again.
 func (t *Table) Open(id zk.SessionID, timeoutMs int32, nowMs int64) *Session {

@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/hex"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -30,8 +31,8 @@ func TestPasswordsAreZooKeepers(t *testing.T) {
 func TestSessionExpiresAfterItsTimeoutAndWithinOneStep(t *testing.T) {
 	const step, timeout = 1000, 4000
 	for touched := int64(0); touched < 3*step; touched += 137 {
-		table := New(step, 1, 0)
-		s := table.Open(table.NewID(), timeout, 0)
+		table := New(step, 0)
+		s := table.Open(testIDs.Next(table), timeout, 0)
 		table.Touch(s, touched)
 		for now := int64(0); ; now += 10 {
 			if got := table.Expire(now); len(got) > 0 {
@@ -49,7 +50,7 @@ func TestSessionExpiresAfterItsTimeoutAndWithinOneStep(t *testing.T) {
 func TestNextIsWhenExpireHasSomethingToDo(t *testing.T) {
 	const step = 10
 	rng := rand.New(rand.NewPCG(1, 2))
-	lazy, eager := New(step, 1, 0), New(step, 1, 0)
+	lazy, eager := New(step, 0), New(step, 0)
 	asked, expired := 0, 0
 	for now := int64(0); now < 20_000; now++ {
 		id := zk.SessionID(1 + rng.IntN(20))
@@ -87,7 +88,7 @@ func TestNextIsWhenExpireHasSomethingToDo(t *testing.T) {
 // what the sessions cost, whatever time has passed: a walk of all this time has no end.
 func TestExpireDoesNotWalkTheTimeThatPassed(t *testing.T) {
 	const never = math.MaxInt64 / 4
-	table := New(10, 1, 0)
+	table := New(10, 0)
 	table.Open(7, 30_000, 0)
 	closing := table.Open(8, 30_000, 0)
 	closing.Closing = true
@@ -115,7 +116,7 @@ func TestExpireAfterJumpsEqualsItsModel(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		const step = 10
-		table, now := New(step, 1, 0), int64(0)
+		table, now := New(step, 0), int64(0)
 		ends := map[zk.SessionID]int64{}
 		bucket := func(ms int64) int64 { return (ms/step + 1) * step }
 		for range 2000 {
@@ -152,7 +153,7 @@ func TestExpireAfterJumpsEqualsItsModel(t *testing.T) {
 }
 
 func TestClosingSessionIsNotRevived(t *testing.T) {
-	table := New(100, 1, 0)
+	table := New(100, 0)
 	s := table.Open(7, 1000, 0)
 	if got := table.Expire(2000); !slices.Equal(got, []zk.SessionID{7}) {
 		t.Fatalf("expired %v", got)
@@ -170,7 +171,7 @@ func TestClosingSessionIsNotRevived(t *testing.T) {
 // TestAShorterTimeoutTakesNothingBack that was promised before, and counts from
 // then on. After a change of roles the longest in the log counts again.
 func TestAShorterTimeoutTakesNothingBack(t *testing.T) {
-	table := New(100, 1, 0)
+	table := New(100, 0)
 	s := table.Open(7, 30000, 0)
 	table.Resume(s, 3, 1000, 50)
 	if len(table.Expire(29900)) != 0 {
@@ -189,14 +190,38 @@ func TestAShorterTimeoutTakesNothingBack(t *testing.T) {
 	}
 }
 
+// testIDs are those of server 3.
+var testIDs = NewIDs(3, [16]byte{1}, 1)
+
 func TestIdsOfLiveSessionsAreNotGivenAgain(t *testing.T) {
-	table := New(100, 5, 0)
-	table.Open(5, 1000, 0)
-	table.Open(6, 1000, 0)
-	if id := table.NewID(); id != 7 {
+	first := NewIDs(3, [16]byte{1}, 7)
+	table, locals := New(100, 0), New(100, 0)
+	table.Open(first.Next(), 1000, 0)
+	locals.Open(first.Next(), 1000, 0)
+	third := first.Next()
+	if id := NewIDs(3, [16]byte{1}, 7).Next(table, locals); id != third {
 		t.Fatalf("gave %s", id)
 	}
-	if id := FirstID(3, 1); id != 0x0300000000010000 {
-		t.Fatalf("first id %s", id)
+}
+
+// Nobody can tell the ids of others from the own one: they do not follow each other, nor do those
+// of another start, or of another key.
+func TestIdsAreNotToBeGuessed(t *testing.T) {
+	seen := map[zk.SessionID]bool{}
+	for _, ids := range []*IDs{NewIDs(200, [16]byte{1}, 7), NewIDs(200, [16]byte{1}, 8), NewIDs(200, [16]byte{2}, 7)} {
+		ones := 0
+		last := zk.SessionID(0)
+		for range 1000 {
+			id := ids.Next()
+			if seen[id] || uint64(id)>>56 != 200 {
+				t.Fatalf("gave %s", id)
+			}
+			seen[id] = true
+			ones += bits.OnesCount64(uint64(id ^ last))
+			last = id
+		}
+		if ones < 1000*26 || ones > 1000*30 {
+			t.Errorf("ids differ in %d bits of 56", ones/1000)
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"encoding/binary"
+
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
@@ -12,6 +14,15 @@ func (p *process) mutateNow(now replica.Now) replica.Now {
 		now.WallMs = 1_700_000_000_000
 	}
 	return now
+}
+
+// sessionKey is another one for each start, as in production.
+func (p *process) sessionKey() (key [16]byte) {
+	binary.BigEndian.PutUint64(key[:], p.w.plan.Seed)
+	if !p.w.is(SessionIDsRepeat) {
+		binary.BigEndian.PutUint64(key[8:], uint64(p.life))
+	}
+	return key
 }
 
 // mutateRequest is what a mutant does with an event of a client; false if that

@@ -136,6 +136,7 @@ func (p *process) diskOptions() replicadisk.Options {
 func (p *process) options() replica.Options {
 	plan := &p.w.plan
 	return replica.Options{
+		SessionKey: p.sessionKey(),
 		Zab: zab.Options{
 			ID: p.id, Observer: p.observes(), TickMs: plan.TickMs, InitMs: plan.InitMs, SyncMs: plan.SyncMs,
 			HistoryMax: p.settings.historyMax, HistoryBytes: int64(plan.historyBytes()), CounterMax: plan.CounterMax,

@@ -77,8 +77,11 @@ func TestSessionsEphemeralsAndWatchesByBothWays(t *testing.T) {
 				t.Fatalf("%+v, %q, %v", sessions, said, err)
 			}
 			for i, c := range []*client.Client{a, b} {
-				s := sessions[i]
-				if s.Session != c.SessionID().String() || s.TimeoutMs != 9000 || s.Server != e.Addr(1) || s.Ephemerals != 1 ||
+				at := slices.IndexFunc(sessions, func(s held) bool { return s.Session == c.SessionID().String() })
+				if at < 0 {
+					t.Fatalf("no session %d: %+v", i, sessions)
+				}
+				if s := sessions[at]; s.TimeoutMs != 9000 || s.Server != e.Addr(1) || s.Ephemerals != 1 ||
 					s.Received == nil || *s.Received < 4 || !strings.HasPrefix(s.Client, "127.0.0.1:") || !strings.HasPrefix(s.Since, "20") {
 					t.Errorf("session %d: %+v", i, s)
 				}
