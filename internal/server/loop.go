@@ -17,7 +17,7 @@ import (
 // wakes.
 func (s *Server) runLoop() {
 	out := &delivery{server: s}
-	quotasTold := map[string]int64{}
+	var quotas quotaLog
 	wake := alarm{clock: s.cfg.Clock}
 	defer wake.stop()
 	for first := true; ; first = false {
@@ -77,7 +77,7 @@ func (s *Server) runLoop() {
 		if s.trace != nil {
 			s.trace.flushed()
 		}
-		s.warnQuotas(effects.OverQuota, quotasTold)
+		s.warnQuotas(effects.OverQuota, &quotas)
 		s.warnDigests(effects.Diverged)
 		s.remove(batch)
 		s.maybeSnapshot()

@@ -5,20 +5,40 @@ import "time"
 // quotaLogEvery is how often the operator is told of one path's quota.
 const quotaLogEvery = time.Minute
 
-// quotaLogMax bounds the memory of what was logged.
+// quotaLogMax is how many paths the operator is told of in that time: clients make quotas.
 const quotaLogMax = 1024
 
+// quotaLog is when the operator was told of which path, since a moment.
+type quotaLog struct {
+	told    map[string]int64
+	sinceMs int64
+}
+
+// takes reports whether a path is to be told of now.
+func (q *quotaLog) takes(path string, nowMs int64) bool {
+	if at, ok := q.told[path]; ok && nowMs-at < quotaLogEvery.Milliseconds() {
+		return false
+	}
+	if len(q.told) >= quotaLogMax {
+		if nowMs-q.sinceMs < quotaLogEvery.Milliseconds() {
+			return false
+		}
+		clear(q.told)
+	}
+	if len(q.told) == 0 {
+		q.told, q.sinceMs = map[string]int64{}, nowMs
+	}
+	q.told[path] = nowMs
+	return true
+}
+
 // warnQuotas tells the operator of quotas that were exceeded, each path once a
-// minute. The loop calls it; told is its memory.
-func (s *Server) warnQuotas(paths []string, told map[string]int64) {
+// minute, and so many of them. The loop calls it.
+func (s *Server) warnQuotas(paths []string, log *quotaLog) {
 	for _, path := range paths {
-		if at, ok := told[path]; ok && s.loopMs-at < quotaLogEvery.Milliseconds() {
+		if !log.takes(path, s.loopMs) {
 			continue
 		}
-		if len(told) >= quotaLogMax {
-			clear(told)
-		}
-		told[path] = s.loopMs
 		limits, usage := s.replica.Tree().QuotaState(path)
 		s.cfg.Logger.Warn("quota exceeded", "path", path, "count", usage.Count, "countLimit", limits.Count,
 			"countHardLimit", limits.CountHard, "bytes", usage.Bytes, "byteLimit", limits.Bytes, "byteHardLimit", limits.BytesHard)

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
@@ -27,6 +28,10 @@ func removeLeft() {
 			continue
 		}
 		servers, _ := filepath.Glob(filepath.Join(dir, "*"))
+		servers = slices.DeleteFunc(servers, func(name string) bool { // to open a pipe of somebody would wait
+			info, err := os.Lstat(name)
+			return err != nil || !info.IsDir()
+		})
 		if unlock := lockAll(append(servers, dir)); unlock != nil {
 			_ = os.RemoveAll(dir) // that of another user stays
 			unlock()

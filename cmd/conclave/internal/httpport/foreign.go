@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 )
 
@@ -16,7 +17,7 @@ func Foreign(r *http.Request) string {
 		return "a page of another site asks"
 	}
 	if !loopback(r) {
-		return "" // who reaches it over the network may give it any name
+		return fromElsewhere(r) // it may have any name in the network
 	}
 	host := r.Host
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -26,6 +27,19 @@ func Foreign(r *http.Request) string {
 		return ""
 	}
 	return fmt.Sprintf("on the loopback this server is called localhost, or by its address, not %q", host)
+}
+
+// fromElsewhere is for browsers that do not say where a page is from, as to an address that is
+// not of the loopback, without TLS: an image or a form of another site has one of these headers.
+func fromElsewhere(r *http.Request) string {
+	for _, name := range []string{"Origin", "Referer"} {
+		if from := r.Header.Get(name); from != "" {
+			if u, err := url.Parse(from); err != nil || !strings.EqualFold(u.Host, r.Host) {
+				return "a page of another site asks"
+			}
+		}
+	}
+	return ""
 }
 
 // loopback reports whether the request came to an address of the loopback.

@@ -2,10 +2,12 @@ package httpport
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -83,5 +85,25 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	if _, err := http.ReadResponse(bufio.NewReader(last), nil); err != nil {
 		t.Errorf("the last one is not answered again: %v", err)
+	}
+}
+
+// TestPagesOfOtherSitesAreForeign where browsers tell it by the headers of a form or an image alone.
+func TestPagesOfOtherSitesAreForeign(t *testing.T) {
+	beyond := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 8080}
+	for _, c := range []struct {
+		name, value string
+		foreign     bool
+	}{
+		{"Origin", "http://zk1:8080", false}, {"Referer", "http://ZK1:8080/commands", false}, {"Accept", "*/*", false},
+		{"Origin", "http://evil.example", true}, {"Referer", "http://evil.example/", true}, {"Origin", "null", true}, {"Origin", ":", true},
+		{"Sec-Fetch-Site", "cross-site", true},
+	} {
+		r := httptest.NewRequest("GET", "http://zk1:8080/commands/stat_reset", nil)
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(beyond)))
+		r.Header.Set(c.name, c.value)
+		if why := Foreign(r); (why != "") != c.foreign {
+			t.Errorf("%s: %s: %q", c.name, c.value, why)
+		}
 	}
 }

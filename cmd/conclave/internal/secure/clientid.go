@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/conclave-project/conclave/clock"
 )
 
 // ClientID says which text of its certificate is a client's id: its name (RFC 2253), or one
@@ -64,7 +66,9 @@ func (s *Source) clientID(c *x509.Certificate) string {
 	}
 	id, err := s.idRule.of(c)
 	if err != nil {
-		s.logger.Warn("a client's alternative names have no id: it is known by its name", "subject", subject(c), "error", err)
+		if count, tell := s.nameless.Note(int64(clock.Now().Millis())); tell {
+			s.logger.Warn("a client's alternative names have no id: it is known by its name", "subject", subject(c), "error", err, "clients", count)
+		}
 		return subject(c)
 	}
 	return id

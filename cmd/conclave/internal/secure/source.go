@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/lobby"
 )
 
 // Source is what one family of settings comes to. All methods may be called by any
@@ -25,8 +27,9 @@ type Source struct {
 	oldest, newest uint16
 	ciphers        []uint16
 	clientAuth     tls.ClientAuthType
-	revocation     *revocation // nil: nobody is asked
-	idRule         *idRule     // nil: clients are known by their names
+	revocation     *revocation    // nil: nobody is asked
+	idRule         *idRule        // nil: clients are known by their names
+	nameless       lobby.Failures // of clients for which it finds no id
 	resolver       *resolver
 
 	read       atomic.Pointer[material]
