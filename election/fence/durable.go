@@ -57,7 +57,12 @@ func target(path string) string {
 
 // lock holds the lock of a target until the result is closed.
 func lock(ctx context.Context, path string) (io.Closer, error) {
-	file, err := os.OpenFile(path+lockSuffix, os.O_RDWR|os.O_CREATE, 0o660)
+	// Others may write the directory: what is made is made here, and not where a symbolic
+	// link leads.
+	file, err := os.OpenFile(path+lockSuffix, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o660)
+	if errors.Is(err, fs.ErrExist) {
+		file, err = os.OpenFile(path+lockSuffix, os.O_RDWR, 0)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +90,7 @@ func lock(ctx context.Context, path string) (io.Closer, error) {
 // the caller holds its lock.
 func replace(path string, data []byte) (err error) {
 	_ = os.Remove(path + newSuffix) // of a process that was killed, with a mode that may forbid to write
-	file, err := os.OpenFile(path+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o660)
+	file, err := os.OpenFile(path+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o660)
 	if err != nil {
 		return err
 	}

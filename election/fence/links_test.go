@@ -1,0 +1,41 @@
+//go:build unix
+
+package fence
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestNoSymbolicLinkBesideAFileIsFollowed: other users may write the directory of the file.
+func TestNoSymbolicLinkBesideAFileIsFollowed(t *testing.T) {
+	dir := t.TempDir()
+	path, victim, nobody := filepath.Join(dir, "tokens"), filepath.Join(dir, "victim"), filepath.Join(dir, "nobody")
+	if err := os.WriteFile(victim, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(nobody, path+lockSuffix); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := lock(context.Background(), path); err == nil {
+		_ = l.Close()
+		t.Error("a lock where a link leads")
+	}
+	if _, err := os.Lstat(nobody); err == nil {
+		t.Error("a file was made where a link leads")
+	}
+	if err := os.Symlink(victim, path+newSuffix); err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(path, []byte("7")); err != nil { // the link goes
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(victim); err != nil || string(got) != "mine" {
+		t.Errorf("the victim has %q, %v", got, err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "7" {
+		t.Errorf("the file has %q, %v", got, err)
+	}
+}
