@@ -42,14 +42,8 @@ func NewWidened(set, other Set) Set {
 // Participants implements Set: who votes in either.
 func (w Widened) Participants() IDs { return w.participants }
 
-// Weight implements Set: the weight in the set, or, of a server that only the
-// other one has, the weight there.
-func (w Widened) Weight(id ID) int64 {
-	if w.Set.Participants().Has(id) {
-		return w.Set.Weight(id)
-	}
-	return w.other.Weight(id)
-}
+// Weight implements Set: the larger one in either, see Joint.
+func (w Widened) Weight(id ID) int64 { return max(w.Set.Weight(id), w.other.Weight(id)) }
 
 // Enough implements Set.
 func (j Joint) Enough(servers IDs) bool {
@@ -59,11 +53,7 @@ func (j Joint) Enough(servers IDs) bool {
 // Participants implements Set: who votes in either.
 func (j Joint) Participants() IDs { return j.participants }
 
-// Weight implements Set: the weight in the configuration in force, or, of a
-// server that only the next one has, the weight there.
-func (j Joint) Weight(id ID) int64 {
-	if j.current.Participants().Has(id) {
-		return j.current.Weight(id)
-	}
-	return j.next.Weight(id)
-}
+// Weight implements Set: the larger one in either, for a server without any must not lead.
+// If that in force alone counted, the only one with weight could be behind others that are
+// to have some, and whose votes both need: it could never lead, and nobody else might.
+func (j Joint) Weight(id ID) int64 { return max(j.current.Weight(id), j.next.Weight(id)) }

@@ -121,6 +121,8 @@ func (r *Replica) onRevalidated(e *zab.Effect) {
 	case !ok || !r.requests.has(w.conn): // gone while it waited
 	case !e.OK:
 		r.refuseSession(w.conn, w.connect)
+	case r.peer.State() == zab.Looking: // the role has ended in this step, with what was on its way
+		r.drop(w.conn)
 	default:
 		s := r.sessions.Get(e.Session)
 		if s == nil { // its createSession is on its way, and says how long it may be

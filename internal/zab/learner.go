@@ -218,11 +218,16 @@ func (p *Peer) onMoves(e *Event) {
 		p.countSilence()
 	case p.lead != nil:
 		if l := p.lead.byID[e.Link]; l != nil {
-			l.receivedMs = p.nowMs
-			if p.lead.stage == leaderSyncing && !l.observer {
-				p.lead.sinceMs = p.nowMs // its ack may be the one that is missing
-			}
+			p.moves(l)
 		}
+	}
+}
+
+// moves notes that a learner is being sent what it lacks, and has nothing to say meanwhile.
+func (p *Peer) moves(l *link) {
+	l.receivedMs = p.nowMs
+	if p.lead.stage == leaderSyncing && !l.observer {
+		p.lead.sinceMs = p.nowMs // its ack may be the one that is missing
 	}
 }
 

@@ -143,7 +143,8 @@ func (p *Peer) goOn(l *link, e *Event) plan {
 // has left.
 func (p *Peer) sendPart(l *link, pl plan) {
 	p.beginHistory(l, pl)
-	l.begun, l.receivedMs = true, p.nowMs // it has nothing to say meanwhile
+	l.begun = true
+	p.moves(l)
 	low := p.lead.committed
 	if committed := p.history.upTo(low); len(committed) > 0 {
 		low = committed[0].Zxid
