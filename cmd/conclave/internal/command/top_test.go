@@ -112,7 +112,7 @@ func TestTopTellsPathsAndLimits(t *testing.T) {
 		t.Errorf("%s, %v, want\n%s", got, err, want)
 	}
 	var text strings.Builder
-	if err := p.text(&text); err != nil || !strings.Contains(text.String(), "limit hit on a:1: watches_rejected, 3 times\n") ||
+	if err := p.text(&text); err != nil || !strings.Contains(text.String(), "limit hit on a:1: watches_rejected +3\n") ||
 		!strings.Contains(text.String(), "/stock                 100      0         900\n") {
 		t.Errorf("%v\n%s", err, text.String())
 	}

@@ -126,7 +126,7 @@ func (p *page) pathRows() [][]string {
 // limitLines says which limits were hit.
 func (p *page) limitLines() (lines []string) {
 	for _, l := range p.Limits {
-		lines = append(lines, fmt.Sprintf("limit hit on %s: %s, %d times", l.Server, l.Limit, l.Times))
+		lines = append(lines, fmt.Sprintf("limit hit on %s: %s +%d", l.Server, l.Limit, l.Times))
 	}
 	return lines
 }

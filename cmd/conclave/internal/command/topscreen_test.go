@@ -134,7 +134,7 @@ func TestTopScreenRenewsItself(t *testing.T) {
 	if waits := s.playAll(t, c); waits != 1 {
 		t.Errorf("%d waits", waits)
 	}
-	s.shows(t, "after a look", "22:13:21Z", "limit hit on a:1: watches_rejected, 1 times", "/orders  0        30", "a:1     1   leader     -      -     -    100", "0x14     10.0.0.7:1  a:1     20")
+	s.shows(t, "after a look", "22:13:21Z", "limit hit on a:1: watches_rejected +1", "/orders  0        30", "a:1     1   leader     -      -     -    100", "0x14     10.0.0.7:1  a:1     20")
 }
 
 func TestTopScreenKeys(t *testing.T) {
