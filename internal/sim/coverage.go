@@ -31,6 +31,7 @@ const (
 	broken    = "only a leader that breaks the protocol gives this reason"
 	cutting   = "a commit comes after NEWLEADER to an observer that is still truncating its log"
 	vain      = "two epochs in a row that only a server outside the ensemble has promised; internal/zab/paper_test.go has it"
+	later     = "a member that has promised two epochs in a row to leaders that did not come to lead; internal/zab has the story newer_promise"
 )
 
 // unmet are the rows that no run meets, each with the reason.
@@ -52,6 +53,7 @@ var seldom = map[string]string{
 	"zab: learner syncing INFORM":            cutting,
 	"zab: learner syncing INFORMANDACTIVATE": cutting + "; internal/replica has the story reconfig_while_cut",
 	"a role ends: old leader":                vain,
+	"a role ends: a later epoch is promised": later,
 }
 
 // numbering gives each row its number.
