@@ -19,7 +19,8 @@ type counted struct {
 
 func (c *counted) Connected(session.ConnID, *wire.ConnectResponse) { c.connected++ }
 func (c *counted) Reached(session.ConnID)                          {}
-func (c *counted) Notify(session.ConnID, *zk.Event)                {}
+func (c *counted) Notify([]session.ConnID, *zk.Event)              {}
+func (c *counted) Notified()                                       {}
 func (c *counted) Close(session.ConnID)                            {}
 func (c *counted) Reply(_ session.ConnID, h wire.ReplyHeader, _ *zk.Result) {
 	c.replies++

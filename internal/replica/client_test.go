@@ -177,14 +177,19 @@ func (c *client) looks(r *zk.Request, code zk.Code, res *zk.Result) {
 func (s *server) Reached(id session.ConnID) { s.told(id, "own read").say("reached") }
 
 // Notify implements replica.Clients.
-func (s *server) Notify(id session.ConnID, e *zk.Event) {
-	c := s.told(id, "watch event")
-	delete(c.watched, e.Path)
-	if e.Zxid > 0 {
-		s.w.watcher.tells(s, "an event", e.Zxid)
+func (s *server) Notify(conns []session.ConnID, e *zk.Event) {
+	for _, id := range conns {
+		c := s.told(id, "watch event")
+		delete(c.watched, e.Path)
+		if e.Zxid > 0 {
+			s.w.watcher.tells(s, "an event", e.Zxid)
+		}
+		c.say("event %s %s", e.Type, e.Path)
 	}
-	c.say("event %s %s", e.Type, e.Path)
 }
+
+// Notified implements replica.Clients.
+func (s *server) Notified() {}
 
 // Close implements replica.Clients.
 func (s *server) Close(id session.ConnID) {

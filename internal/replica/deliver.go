@@ -1,6 +1,9 @@
 package replica
 
 import (
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/acl"
 	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/txn"
@@ -23,8 +26,12 @@ func (r *Replica) onDeliver(e *zab.Effect) {
 	r.measure(&p, own)
 	r.compare(&p)
 	r.effects.OverQuota = append(r.effects.OverQuota, r.applied.OverQuota...)
+	told := false
 	for i := range r.applied.Changes {
-		r.notify(p.header.Zxid, i)
+		told = r.notify(p.header.Zxid, i) || told
+	}
+	if told {
+		r.clients.Notified()
 	}
 	w, mine := r.requests.takeWrite(&p.header)
 	there := r.requests.has(w.conn)
@@ -58,22 +65,30 @@ func (r *Replica) delivered(record *zab.Record) (p proposal, own bool) {
 	return p, false
 }
 
-// notify tells the connections that wait for a change and may read it.
-func (r *Replica) notify(zxid zk.Zxid, i int) {
+// notify tells the connections that wait for a change and may read it, if there are any.
+func (r *Replica) notify(zxid zk.Zxid, i int) (told bool) {
 	invariant.Check(r.locked, "replica: a watch fires where readers see the change already (replica-R4)")
 	change := &r.applied.Changes[i]
 	r.tell = r.watches.Fire(change.Type, change.Path, r.tell[:0])
 	r.tallies.fired(change.Type, len(r.tell))
-	if len(r.tell) == 0 {
-		return // as mostly: the event below is on the heap
+	if r.tell = r.readers(change.ACL, r.tell); len(r.tell) == 0 {
+		return false // as mostly: the event below is on the heap
 	}
 	event := zk.Event{Type: change.Type, State: zk.StateSyncConnected, Path: change.Path, Zxid: zxid}
-	for _, id := range r.tell {
-		c := r.requests.conns[id]
-		if c != nil && r.opts.Auth.Allow(change.ACL, zk.PermRead, c.identities) {
-			r.clients.Notify(id, &event)
-		}
+	r.clients.Notify(r.tell, &event)
+	return true
+}
+
+// readers keeps those of some connections that may read under an ACL: mostly all, since
+// everybody may.
+func (r *Replica) readers(list acl.List, conns []session.ConnID) []session.ConnID {
+	if len(conns) == 0 || r.opts.Auth.Allow(list, zk.PermRead, nil) {
+		return conns
 	}
+	return slices.DeleteFunc(conns, func(id session.ConnID) bool {
+		c := r.requests.conns[id]
+		return c == nil || !r.opts.Auth.Allow(list, zk.PermRead, c.identities)
+	})
 }
 
 // reply answers the request of a transaction.

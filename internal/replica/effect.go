@@ -21,8 +21,12 @@ type Clients interface {
 	// Reached tells a connection that its turn has come for a read that it answers by
 	// itself (Event.Own): what it must see is in the tree.
 	Reached(session.ConnID)
-	// Notify sends a watch event.
-	Notify(session.ConnID, *zk.Event)
+	// Notify sends a watch event to connections, some of which may have gone. It keeps
+	// neither.
+	Notify([]session.ConnID, *zk.Event)
+	// Notified comes when a transaction has told all its events, before readers see it:
+	// what a connection answers by itself from then on must follow them.
+	Notified()
 	// Close closes the connection once everything before has been sent.
 	Close(session.ConnID)
 }

@@ -157,14 +157,19 @@ func (m *model) seen(c *modelConn, r zk.Request, res *zk.Result) {
 func (m *model) Reached(id session.ConnID) { m.live(id, "own read") }
 
 // Notify implements Clients.
-func (m *model) Notify(id session.ConnID, e *zk.Event) {
-	c := m.live(id, "event")
-	if e.Zxid > m.synced {
-		m.t.Errorf("R1: event of %d, on disk is %d", e.Zxid, m.synced)
+func (m *model) Notify(conns []session.ConnID, e *zk.Event) {
+	for _, id := range conns {
+		c := m.live(id, "event")
+		if e.Zxid > m.synced {
+			m.t.Errorf("R1: event of %d, on disk is %d", e.Zxid, m.synced)
+		}
+		delete(c.watched, e.Path)
+		m.told++
 	}
-	delete(c.watched, e.Path)
-	m.told++
 }
+
+// Notified implements Clients.
+func (m *model) Notified() {}
 
 // Close implements Clients.
 func (m *model) Close(id session.ConnID) { m.live(id, "close").closed = true }

@@ -233,8 +233,9 @@ func (r *Replica) answer(c *conn, p *parked) {
 		r.drop(c)
 		return
 	}
+	r.tell = append(r.tell[:0], c.id)
 	for i := range a.Events {
-		r.clients.Notify(c.id, &a.Events[i])
+		r.clients.Notify(r.tell, &a.Events[i])
 	}
 	r.replyTo(c, p.number, a.Header(req, r.tree.LastZxid()), &a.Result)
 }

@@ -156,9 +156,14 @@ func (s *script) Reply(id session.ConnID, h wire.ReplyHeader, r *zk.Result) {
 func (s *script) Reached(id session.ConnID) { s.say("-> %d reached", id) }
 
 // Notify implements Clients.
-func (s *script) Notify(id session.ConnID, e *zk.Event) {
-	s.say("-> %d event %s %s zxid=%d", id, e.Type, e.Path, e.Zxid)
+func (s *script) Notify(conns []session.ConnID, e *zk.Event) {
+	for _, id := range conns {
+		s.say("-> %d event %s %s zxid=%d", id, e.Type, e.Path, e.Zxid)
+	}
 }
+
+// Notified implements Clients.
+func (s *script) Notified() {}
 
 // Close implements Clients.
 func (s *script) Close(id session.ConnID) { s.say("-> %d close", id) }

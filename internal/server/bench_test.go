@@ -1,10 +1,13 @@
 package server
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"runtime"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -87,4 +90,70 @@ func BenchmarkConnection(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(bytes)/float64(b.N*connections), "B/connection")
+}
+
+// quiet reports whether a counter has not moved since it was asked last.
+func quiet(counter *atomic.Int64) func() bool {
+	last := int64(-1)
+	return func() bool {
+		before := last
+		last = counter.Load()
+		return before == last
+	}
+}
+
+// BenchmarkEndOfAWatchedSession is the end of a session with 5,000 ephemerals of one parent,
+// which 100 connections watch for good, recursively and for its children: a million events,
+// and what one of them takes of a server in memory, the clients' side of the sockets included.
+func BenchmarkEndOfAWatchedSession(b *testing.B) {
+	const ephemerals, watchers = 5000, 100
+	s := start(b, vfs.NewMem(), func(c *Config) { c.ConnsPerIPMax = 0; c.TickTime = 3 * time.Second })
+	ask := func(socket net.Conn, r *zk.Request) {
+		b.Helper()
+		if _, err := socket.Write(wire.AppendRequest(nil, r)); err != nil {
+			b.Fatal(err)
+		}
+		frame, err := readFrame(socket)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if h, _, err := wire.DecodeReplyHeader(frame); err != nil || h.Code != zk.OK {
+			b.Fatalf("%v %s: %v, %v", r.Op, r.Path, h.Code, err)
+		}
+	}
+	first := shake(b, s)
+	defer first.Close()
+	ask(first, &zk.Request{Op: zk.OpCreate, Xid: 1, Path: "/watched", ACL: zk.OpenACL()})
+	var bytes atomic.Int64
+	for range watchers {
+		socket := shake(b, s)
+		defer socket.Close()
+		ask(socket, &zk.Request{Op: zk.OpAddWatch, Xid: 1, Path: "/watched", Watches: zk.WatchPersistent})
+		ask(socket, &zk.Request{Op: zk.OpAddWatch, Xid: 2, Path: "/watched", Watches: zk.WatchPersistentRecursive})
+		go func() {
+			buf := make([]byte, 1<<16)
+			for {
+				n, err := socket.Read(buf)
+				if err != nil {
+					return
+				}
+				bytes.Add(int64(n))
+			}
+		}()
+	}
+	for b.Loop() {
+		b.StopTimer()
+		owner := shake(b, s)
+		for i := range ephemerals {
+			ask(owner, &zk.Request{Op: zk.OpCreate, Xid: zk.Xid(i), Path: fmt.Sprintf("/watched/%d", i), ACL: zk.OpenACL(), Mode: zk.Ephemeral})
+		}
+		awaittest.Until(b, "the watchers have seen them", quiet(&bytes))
+		b.StartTimer()
+		ask(owner, &zk.Request{Op: zk.OpCloseSession, Xid: ephemerals})
+		b.StopTimer()
+		owner.Close()
+		awaittest.Until(b, "the watchers have seen the end", quiet(&bytes))
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*2*ephemerals*watchers), "ns/event")
 }

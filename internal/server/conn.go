@@ -45,6 +45,7 @@ type conn struct {
 	inFlight  atomic.Int32  // requests that the loop has not answered
 	resumed   chan struct{} // a token when the loop has answered something
 	woken     bool          // of the loop: it is in the list of those to flush
+	owed      owed          // of the loop: events that it is to be given
 	sinceMs   int64         // when it was accepted
 	touchedMs atomic.Int64  // when the loop last learned of it
 	behind    int           // reads that went to the loop since it last had nothing; of the goroutine

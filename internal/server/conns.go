@@ -35,6 +35,18 @@ func (c *conns) get(id session.ConnID) *conn {
 	return c.mu.byID[id]
 }
 
+// append appends those of some connections that have not gone.
+func (c *conns) append(all []*conn, ids []session.ConnID) []*conn {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, id := range ids {
+		if one := c.mu.byID[id]; one != nil {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
 // add takes a connection in unless one of the limits (0 is none) is reached.
 func (c *conns) add(n *conn, perIPMax, max int) bool {
 	host := n.address()

@@ -31,6 +31,7 @@
 //
 //	inbox.go        gathers events for the loop
 //	loop.go         the loop
+//	events.go       gives the watch events of a transaction to all who are told
 //	disk.go         appends and syncs, notifies the loop
 //	snapshots.go    writes fuzzy snapshots and purges, beside everything else
 //

@@ -147,6 +147,7 @@ type delivery struct {
 	server *Server
 	dirty  []*conn
 	last   *conn // the connection looked up last
+	events events
 }
 
 func (d *delivery) conn(id session.ConnID) *conn {
@@ -167,6 +168,7 @@ func (d *delivery) wake(c *conn) {
 // Connected implements replica.Clients.
 func (d *delivery) Connected(id session.ConnID, r *wire.ConnectResponse) {
 	if c := d.conn(id); c != nil {
+		d.give(c)
 		c.connected(r)
 		d.wake(c)
 	}
@@ -175,6 +177,7 @@ func (d *delivery) Connected(id session.ConnID, r *wire.ConnectResponse) {
 // Reply implements replica.Clients.
 func (d *delivery) Reply(id session.ConnID, h wire.ReplyHeader, r *zk.Result) {
 	if c := d.conn(id); c != nil {
+		d.give(c)
 		c.reply(h, r)
 		d.wake(c)
 		if t := d.server.trace; t != nil {
@@ -191,17 +194,10 @@ func (d *delivery) Reached(id session.ConnID) {
 	}
 }
 
-// Notify implements replica.Clients.
-func (d *delivery) Notify(id session.ConnID, e *zk.Event) {
-	if c := d.conn(id); c != nil {
-		c.notify(e)
-		d.wake(c)
-	}
-}
-
 // Close implements replica.Clients.
 func (d *delivery) Close(id session.ConnID) {
 	if c := d.conn(id); c != nil {
+		d.give(c)
 		c.out.end()
 		c.socket.SetWriteDeadline(time.Now().Add(d.server.closeGrace))
 		d.wake(c)
@@ -211,6 +207,7 @@ func (d *delivery) Close(id session.ConnID) {
 // flush has the outboxes written. One connection's is written here, without a
 // detour; several are written side by side.
 func (d *delivery) flush() {
+	d.Notified()
 	for _, c := range d.dirty {
 		c.woken = false
 		c.resume()

@@ -205,18 +205,16 @@ func (c *conn) reached() {
 	c.finish(bytes)
 }
 
-// notify sends a watch event.
-func (c *conn) notify(e *zk.Event) {
+// notify sends so many watch events, which are in their frames.
+func (c *conn) notify(events []byte, count int64) {
 	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	c.stats.sent += count
 	if !c.out.ended && !c.out.over {
-		before := len(c.out.bytes)
-		c.out.bytes = wire.AppendEvent(c.out.bytes, e)
-		c.server.meters.bytesEvents.Add(int64(len(c.out.bytes) - before))
+		c.out.bytes = append(c.out.bytes, events...)
+		c.server.meters.bytesEvents.Add(int64(len(events)))
 		c.checkOutbox()
 	}
-	c.stats.sent++
-	c.out.mu.Unlock()
-	c.server.relieve()
 }
 
 // flush writes until the outbox is empty, and closes the socket if it is over.

@@ -121,13 +121,18 @@ func (p *process) Reached(session.ConnID) {
 }
 
 // Notify implements replica.Clients.
-func (p *process) Notify(id session.ConnID, e *zk.Event) {
-	p.put(id, func(c *port) {
-		if c.mutateEvent(e) {
-			c.mutateNotify(wire.AppendEvent(nil, e))
-		}
-	})
+func (p *process) Notify(conns []session.ConnID, e *zk.Event) {
+	for _, id := range conns {
+		p.put(id, func(c *port) {
+			if c.mutateEvent(e) {
+				c.mutateNotify(wire.AppendEvent(nil, e))
+			}
+		})
+	}
 }
+
+// Notified implements replica.Clients.
+func (p *process) Notified() {}
 
 // Close implements replica.Clients.
 func (p *process) Close(id session.ConnID) { p.put(id, func(c *port) { c.closing = true }) }
