@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/peerwire"
@@ -136,6 +137,9 @@ func (k *link) deliver() (need int, again bool, err error) {
 func (k *link) receive(batch []zab.Message) error {
 	l := k.owner
 	if !k.up {
+		if err := l.acts(k.socket, &batch[0]); err != nil {
+			return err
+		}
 		if !l.enter(k) {
 			return fmt.Errorf("peernet: more than %d links, or %d of one host", linksMax, linksPerHostMax)
 		}
@@ -150,6 +154,14 @@ func (k *link) receive(batch []zab.Message) error {
 		return errClosing
 	}
 	return l.o.Handler.Receive(k.id, batch)
+}
+
+// acts judges whether the other end may act as the server that its hello names.
+func (l *Links) acts(socket net.Conn, first *zab.Message) error {
+	if l.o.Hosts == nil || first.Kind != zab.KindFollowerInfo && first.Kind != zab.KindObserverInfo {
+		return nil
+	}
+	return actsAs(socket, first.Hello.Server, l.o.Hosts(first.Hello.Server))
 }
 
 // unhurried takes the deadline off that a connection has for its first message.

@@ -78,6 +78,17 @@ func (b *addressBook) has(host string) bool {
 	return slices.ContainsFunc(b.hosts(), func(known string) bool { return strings.EqualFold(known, host) })
 }
 
+// hostsOf are those of one server.
+func (b *addressBook) hostsOf(id quorum.ID) []string {
+	var all []string
+	for _, a := range slices.Concat(b.find(id, quorumOf), b.find(id, electionOf)) {
+		if !slices.Contains(all, a.Host) {
+			all = append(all, a.Host)
+		}
+	}
+	return all
+}
+
 // hosts are those of all servers, in the configuration in force and in the proposed one.
 func (b *addressBook) hosts() []string {
 	var all []string
@@ -239,6 +250,7 @@ func (p *peers) openLinks() {
 	p.links = peernet.NewLinks(peernet.LinksOptions{
 		Listener: s.securedPeers(s.quorumPort), DataBytesMax: s.cfg.ReadBytesMax(),
 		SilenceMax: max(s.cfg.silence(), time.Duration(s.cfg.InitLimit)*s.cfg.TickTime),
+		Hosts:      func(id quorum.ID) []string { return p.known.Load().hostsOf(id) },
 		Handler:    p, Dial: s.cfg.PeerDial, Proofs: p.proofs(), Logger: s.cfg.Logger,
 	})
 }

@@ -207,6 +207,9 @@ func servers(say func(what, format string, args ...any), config *zoocfg.Config, 
 		proof = "who has the certificate of a host of the configuration"
 	case peersCertified(config):
 		proof = "who has a certificate, and says so: give the servers an authority of their own"
+		if hostsCompared(&config.PeerTLS) && !config.PeerTLS.PlainToo {
+			proof += "; a member is who has one for its host"
+		}
 	default:
 		proof = "who says so: let nobody else reach these ports"
 	}

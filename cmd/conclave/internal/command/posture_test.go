@@ -102,7 +102,7 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is who has the certificate of a host of the configuration"}},
 		"ensemble with TLS that servers join": {lines: ensemble + "sslQuorum=true\nreconfigEnabled=true", want: []string{
 			"servers    b:2889: TLS, a certificate is required (for the address it comes from)\n" +
-				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is who has a certificate, and says so: give the servers an authority of their own"}},
+				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is who has a certificate, and says so: give the servers an authority of their own; a member is who has one for its host"}},
 		"ensemble with TLS that servers of the configuration join": {lines: ensemble + "sslQuorum=true\nreconfigEnabled=true\nconclave.sslQuorumMembersOnly=true", want: []string{
 			"servers    b:2889: TLS, a certificate is required (for the address it comes from)\n" +
 				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is who has the certificate of a host of the configuration"}},

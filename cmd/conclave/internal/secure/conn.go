@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -249,6 +250,28 @@ func (c *Conn) CloseWrite() error {
 
 // NetConn returns the connection below.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
+
+// IsOf returns an error if the other end has shown a certificate, certificates are compared
+// with addresses, and this one is for none of some hosts: a server does not act as another.
+func (c *Conn) IsOf(hosts []string) error {
+	if err := c.shake(); err != nil {
+		return err
+	}
+	secure := c.secure.Load()
+	if secure == nil || !c.source.comparesHosts() {
+		return nil
+	}
+	state := secure.ConnectionState()
+	if len(state.VerifiedChains) == 0 {
+		return nil
+	}
+	ctx, cancel := c.source.inTime()
+	defer cancel()
+	if c.source.isOneOf(ctx, hosts, state.VerifiedChains[0], hostOf(c.RemoteAddr())) {
+		return nil
+	}
+	return fmt.Errorf("the certificate of %s is for none of its hosts: %s", subject(state.PeerCertificates[0]), strings.Join(hosts, ", "))
+}
 
 // Prove shakes hands, and returns the id of the certificate that the other end has proved to
 // hold: its name as Java writes it, or what Settings.ClientID says; "" for none.

@@ -178,7 +178,33 @@ func TestServersAreThoseOfTheConfiguration(t *testing.T) {
 		if (err == nil) != c.ok {
 			t.Errorf("%s is taken for one of %v: %v", c.name, c.hosts, err)
 		}
+		if err := isOf(t, source, client(ca, c.who), c.hosts); (err == nil) != c.ok {
+			t.Errorf("%s acts as one of %v: %v", c.name, c.hosts, err)
+		}
 	}
+}
+
+// isOf dials a port for anybody with a certificate, and reports whether a server with some hosts
+// may be who has dialed.
+func isOf(t *testing.T, source *Source, dial *tls.Config, hosts []string) error {
+	t.Helper()
+	bare, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	l := source.Listener(bare, false)
+	defer l.Close()
+	answered := make(chan error, 1)
+	go func() {
+		socket, err := l.Accept()
+		if err == nil {
+			defer socket.Close()
+			err = socket.(*Conn).IsOf(hosts)
+		}
+		answered <- err
+	}()
+	if conn, err := tls.Dial("tcp", bare.Addr().String(), dial); err == nil {
+		defer conn.Close()
+	}
+	return <-answered
 }
 
 func TestPortForBoth(t *testing.T) {

@@ -191,6 +191,9 @@ func (m *material) until() time.Time {
 	return m.keys[0].Leaf.NotAfter
 }
 
+// comparesHosts reports whether the certificate of who dials must be for its address.
+func (s *Source) comparesHosts() bool { return s.settings.ClientHostCheck && !s.settings.NoHostCheck }
+
 // server is how a connection that came in is shaken hands with: from one of the hosts, if
 // they are given and hosts are compared at all.
 func (s *Source) server(remote string, hosts func() []string) *tls.Config {
@@ -199,7 +202,7 @@ func (s *Source) server(remote string, hosts func() []string) *tls.Config {
 		Certificates: m.keys, ClientCAs: m.roots, ClientAuth: s.clientAuth, MinVersion: s.oldest, MaxVersion: s.newest, CipherSuites: s.ciphers,
 		SessionTicketsDisabled: true, // a ticket would outlive its certificate's authority
 	}
-	checkHost := s.settings.ClientHostCheck && !s.settings.NoHostCheck
+	checkHost := s.comparesHosts()
 	if !checkHost && s.revocation == nil {
 		return c
 	}

@@ -46,8 +46,8 @@ func (r *reader) tlsKeys() map[string]setting {
 			"first this alone, then `sslQuorum` beside it, then `sslQuorum` alone")),
 		membersOnly: inEnsemble(used(flag(&peers.MembersOnly), "true, and false with `reconfigEnabled`", "who connects to those ports has the certificate of a host "+
 			"that the configuration names, for its name or its address, so that a server joins once the others know it; else any certificate of the authority "+
-			"that is for the address it comes from is a server: it is sent all data, its requests are taken in any name, and as a "+
-			"member that is down it counts for the quorum. Use an authority for these servers alone, or set it to true. It has no effect without `ssl.quorum.clientHostnameVerification`, nor beside "+
+			"that is for the address it comes from is a server, though as a member it acts only with one for that member's host: it is "+
+			"sent all data, and its requests are taken in any name. Use an authority for these servers alone, or set it to true. It has no effect without `ssl.quorum.clientHostnameVerification`, nor beside "+
 			"`ssl.quorum.hostnameVerification=false`, `portUnification` or a `ssl.quorum.clientAuth` of `want` or `none`: who sets it to true is told so at the start. Not in Apache")),
 		"sslQuorumReloadCertFiles": used(flag(&peers.Settings.Reload), "false", reload),
 	}
