@@ -129,6 +129,17 @@ func TestTablesHaveColumnsAndNoControlCharacters(t *testing.T) {
 	}
 }
 
+func TestWhatOthersWroteDoesNotCommandTheTerminal(t *testing.T) {
+	const written = "one\n\ttwo\r\x1b]0;title\x07 \u202eover \u2066back\xff\u009bm \u00e9\u4f60"
+	const text = "one\n\ttwo\uFFFD\uFFFD]0;title\uFFFD \uFFFDover \uFFFDback\uFFFD\uFFFDm \u00e9\u4f60"
+	if got := VisibleText(written); got != text {
+		t.Errorf("a text: %q, want %q", got, text)
+	}
+	if got, want := Visible(written), strings.NewReplacer("\n", "\uFFFD", "\t", "\uFFFD").Replace(text); got != want {
+		t.Errorf("a name: %q, want %q", got, want)
+	}
+}
+
 func TestDataIsTextOrBase64(t *testing.T) {
 	var out bytes.Buffer
 	p := Printer{Out: &out, JSON: true}

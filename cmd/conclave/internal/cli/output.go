@@ -53,7 +53,7 @@ func Table(w io.Writer, header []string, rows [][]string) error {
 			if i == len(row)-1 {
 				end = "\n"
 			}
-			if _, err := io.WriteString(columns, visible(cell)+end); err != nil {
+			if _, err := io.WriteString(columns, Visible(cell)+end); err != nil {
 				return err
 			}
 		}
@@ -66,19 +66,21 @@ func Table(w io.Writer, header []string, rows [][]string) error {
 	return err
 }
 
-// visible replaces what would move the cursor of a terminal: names of znodes
-// are written by anybody.
-func visible(text string) string {
+// Visible is a name for people: what would move the cursor of a terminal, change its colors or
+// turn text around is replaced, and so is what is no UTF-8. Anybody writes names of znodes.
+func Visible(name string) string { return visible(name, "") }
+
+// VisibleText is a text of several lines for people; its ends of lines and tabs stay.
+func VisibleText(text string) string { return visible(text, "\n\t") }
+
+func visible(text, kept string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) && !strings.ContainsRune(kept, r) {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, text)
+	}, strings.ToValidUTF8(text, string(unicode.ReplacementChar)))
 }
-
-// Visible is a name for people, without characters that move a cursor.
-func Visible(name string) string { return visible(name) }
 
 // Stat is a znode's numbers as JSON shows them.
 type Stat struct {

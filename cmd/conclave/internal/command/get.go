@@ -22,7 +22,8 @@ func newGet() *cobra.Command {
 		Short: "Print the data of a znode",
 		Example: `  conclave get /app/config
   conclave get /app/config -o json`,
-		Long: `Prints the data of a znode byte by byte; a terminal gets a line end after it.
+		Long: `Prints the data of a znode byte by byte; a terminal gets a line end after it, and
+no characters that would move its cursor or turn text around.
 With -o json the numbers come as well, and data that is no text in Base64.`,
 		Args: takes(0, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -34,8 +35,8 @@ With -o json the numbers come as well, and data that is no text in Base64.`,
 					return err
 				}
 				return s.Answer(znode{args[0], cli.NewData(data), cli.NewStat(stat)}, func(w io.Writer) error {
-					if cli.IsTerminal(w) && len(data) > 0 && data[len(data)-1] != '\n' {
-						data = append(data, '\n')
+					if cli.IsTerminal(w) {
+						data = forTerminal(data)
 					}
 					_, err := w.Write(data)
 					return err
@@ -45,6 +46,15 @@ With -o json the numbers come as well, and data that is no text in Base64.`,
 	}
 	n.add(c)
 	return c
+}
+
+// forTerminal is data as a terminal gets it. Anybody may have written it, and it must not
+// command the terminal of who looks at it.
+func forTerminal(data []byte) []byte {
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		data = append(data, '\n')
+	}
+	return []byte(cli.VisibleText(string(data)))
 }
 
 // znodeStat is a znode and its metadata as JSON.

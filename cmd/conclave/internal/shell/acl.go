@@ -24,7 +24,7 @@ func runGetACL(ctx context.Context, s *Shell, in *input) error {
 	}
 	for _, entry := range entries {
 		one := cli.NewACL(entry)
-		s.println("'" + name(one.Scheme) + ",'" + name(one.ID) + "\n: " + one.Perms)
+		s.println("'" + cli.Visible(one.Scheme) + ",'" + cli.Visible(one.ID) + "\n: " + one.Perms)
 	}
 	if in.has("s") {
 		s.print(statText(stat))

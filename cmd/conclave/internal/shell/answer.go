@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -39,7 +40,7 @@ func explain(err error, path string) error {
 		return err
 	}
 	if text, ok := refusals[code]; ok && path != "" {
-		return &refused{text + name(path), err}
+		return &refused{text + cli.Visible(path), err}
 	}
 	return err
 }
@@ -58,7 +59,7 @@ func statText(s zk.Stat) string {
 func list(names []string) string {
 	shown := make([]string, len(names))
 	for i, one := range names {
-		shown[i] = name(one)
+		shown[i] = cli.Visible(one)
 	}
 	return "[" + strings.Join(shown, ", ") + "]"
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -97,7 +98,7 @@ func (s *Shell) under(text string) []string {
 func (s *Shell) endings(all []string, text string, quote byte, after string) []string {
 	var found []string
 	for _, one := range all {
-		if !strings.HasPrefix(one, text) || one != name(one) {
+		if !strings.HasPrefix(one, text) || one != cli.Visible(one) {
 			continue
 		}
 		if quote == 0 && strings.ContainsAny(one, blanks) || quote != 0 && strings.IndexByte(one, quote) >= 0 {

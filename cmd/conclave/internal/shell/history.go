@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 )
 
 // historyShown is how many lines history prints before itself, as zkCli.sh does.
@@ -17,7 +19,7 @@ func runHistory(_ context.Context, s *Shell, _ *input) error {
 		if secret(shown) {
 			shown = Split(shown)[0] + " ..."
 		}
-		s.println(strconv.Itoa(i) + " - " + name(shown))
+		s.println(strconv.Itoa(i) + " - " + cli.Visible(shown))
 	}
 	return nil
 }
@@ -25,7 +27,7 @@ func runHistory(_ context.Context, s *Shell, _ *input) error {
 func runRedo(ctx context.Context, s *Shell, in *input) error {
 	n, err := strconv.Atoi(in.arg(0))
 	if err != nil {
-		return fmt.Errorf("redo takes the number of a line, not %q: history prints them", name(in.arg(0)))
+		return fmt.Errorf("redo takes the number of a line, not %q: history prints them", cli.Visible(in.arg(0)))
 	}
 	last := len(s.history) - 1
 	if n < 0 || n >= last {

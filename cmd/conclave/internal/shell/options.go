@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 )
 
 // An option of a command: -name, and a value after it if it takes one.
@@ -42,7 +44,7 @@ func (in *input) number(option string, base int, absent int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, base, 64)
 	if err != nil {
-		return 0, fmt.Errorf("-%s takes a number, not %q", option, name(text))
+		return 0, fmt.Errorf("-%s takes a number, not %q", option, cli.Visible(text))
 	}
 	return n, nil
 }
@@ -107,7 +109,7 @@ func (c *command) option(in *input, field string, next []string) (taken int, err
 		o := c.find(field[i : i+1])
 		switch {
 		case o == nil:
-			return 0, fmt.Errorf("unrecognized option: %s", name(field))
+			return 0, fmt.Errorf("unrecognized option: %s", cli.Visible(field))
 		case o.value == "":
 			in.set[o.name] = ""
 			continue

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -90,7 +91,7 @@ func runCommit(ctx context.Context, s *Shell, _ *input) error {
 	results, err := conn.Multi(ctx, b.operations...)
 	for i, r := range results {
 		if r.Code != zk.OK && r.Code != zk.ErrRuntimeInconsistency {
-			return fmt.Errorf("nothing was done, because of operation %d, %s: %w", i+1, name(b.shown[i]), r.Code)
+			return fmt.Errorf("nothing was done, because of operation %d, %s: %w", i+1, cli.Visible(b.shown[i]), r.Code)
 		}
 	}
 	if err != nil {
@@ -102,7 +103,7 @@ func runCommit(ctx context.Context, s *Shell, _ *input) error {
 		if r.Op.IsCreate() {
 			text = "create " + r.Path
 		}
-		s.println("done: " + name(text))
+		s.println("done: " + cli.Visible(text))
 	}
 	return nil
 }
@@ -122,7 +123,7 @@ func runCd(ctx context.Context, s *Shell, in *input) error {
 		return explain(err, at)
 	}
 	if !found {
-		return failure(refusals[zk.ErrNoNode] + name(at))
+		return failure(refusals[zk.ErrNoNode] + cli.Visible(at))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +132,7 @@ func runCd(ctx context.Context, s *Shell, in *input) error {
 }
 
 func runPwd(_ context.Context, s *Shell, _ *input) error {
-	s.println(name(s.dir))
+	s.println(cli.Visible(s.dir))
 	return nil
 }
 
@@ -148,7 +149,7 @@ func runTree(ctx context.Context, s *Shell, in *input) error {
 	if err != nil {
 		return explain(err, at)
 	}
-	s.println(name(at))
+	s.println(cli.Visible(at))
 	return s.branch(ctx, at, names, "", levels)
 }
 
@@ -162,7 +163,7 @@ func (s *Shell) branch(ctx context.Context, at string, names []string, prefix st
 		if i == len(names)-1 {
 			mark, more = "└── ", "    "
 		}
-		s.println(prefix + mark + name(one))
+		s.println(prefix + mark + cli.Visible(one))
 		if levels == 1 {
 			continue
 		}
@@ -188,12 +189,12 @@ func runFind(ctx context.Context, s *Shell, in *input) error {
 		fold = strings.ToLower
 	}
 	if _, err := path.Match(pattern, ""); err != nil {
-		return fmt.Errorf("pattern %s: %w", name(pattern), err)
+		return fmt.Errorf("pattern %s: %w", cli.Visible(pattern), err)
 	}
 	return s.walk(ctx, s.path(in.arg(0)), false, func(at string, level int) error {
 		_, last := zk.SplitPath(at)
 		if fits, _ := path.Match(fold(pattern), fold(last)); fits && level > 0 {
-			s.println(name(at))
+			s.println(cli.Visible(at))
 		}
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -80,16 +81,16 @@ func runListQuota(ctx context.Context, s *Shell, in *input) error {
 		return err
 	}
 	limits, _ := tree.QuotaZnodes(at)
-	s.say("absolute path is " + name(limits))
+	s.say("absolute path is " + cli.Visible(limits))
 	q, err := s.readQuota(ctx, conn, at)
 	if gone(err) {
-		return failure("quota for " + name(at) + " does not exist.")
+		return failure("quota for " + cli.Visible(at) + " does not exist.")
 	}
 	if err != nil {
 		return explain(err, limits)
 	}
-	s.println("Output quota for " + name(at) + " " + q.limits.Text())
-	s.println(fmt.Sprintf("Output stat for %s count=%d,bytes=%d", name(at), q.usage.Count, q.usage.Bytes))
+	s.println("Output quota for " + cli.Visible(at) + " " + q.limits.Text())
+	s.println(fmt.Sprintf("Output stat for %s count=%d,bytes=%d", cli.Visible(at), q.usage.Count, q.usage.Bytes))
 	return nil
 }
 
@@ -158,13 +159,13 @@ func (s *Shell) mayHaveQuota(ctx context.Context, conn *client.Client, at string
 	}
 	if _, found, err := conn.Exists(ctx, at); err != nil || !found {
 		if err == nil {
-			err = failure(name(at) + " does not exist.")
+			err = failure(cli.Visible(at) + " does not exist.")
 		}
 		return err
 	}
 	for above := zk.ParentPath(at); above != zk.RootPath; above = zk.ParentPath(above) {
 		if _, err := s.readQuota(ctx, conn, above); err == nil {
-			return failure(name(at) + " has a parent " + name(above) + " which has a quota")
+			return failure(cli.Visible(at) + " has a parent " + cli.Visible(above) + " which has a quota")
 		} else if !gone(err) {
 			return err
 		}
@@ -173,7 +174,7 @@ func (s *Shell) mayHaveQuota(ctx context.Context, conn *client.Client, at string
 	err := s.walk(ctx, zk.ParentPath(own), false, func(znode string, _ int) error {
 		below := strings.TrimPrefix(zk.ParentPath(znode), zk.QuotaPath)
 		if limits, _ := tree.QuotaZnodes(below); znode == limits && znode != own {
-			return failure(name(at) + " has a child " + name(below) + " which has a quota")
+			return failure(cli.Visible(at) + " has a child " + cli.Visible(below) + " which has a quota")
 		}
 		return nil
 	})
@@ -217,7 +218,7 @@ func runDelQuota(ctx context.Context, s *Shell, in *input) error {
 	}
 	q, err := s.readQuota(ctx, conn, at)
 	if gone(err) {
-		s.println("Quota does not exist for " + name(at))
+		s.println("Quota does not exist for " + cli.Visible(at))
 		return nil
 	}
 	if err != nil {

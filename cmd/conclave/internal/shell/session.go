@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -110,7 +111,7 @@ func why(err error) string {
 	if err == nil || errors.Is(err, zk.ErrConnectionLoss) {
 		return ""
 	}
-	return ": " + name(err.Error())
+	return ": " + cli.Visible(err.Error())
 }
 
 // renew begins a session in the place of one that has expired, with its credentials.
@@ -127,7 +128,7 @@ func (s *Shell) renew(old *client.Client) {
 	conn, err := s.options.Open(servers)
 	if err != nil {
 		s.conn = nil
-		s.group.Go(func() { s.news(red, "no new session: "+name(err.Error())) })
+		s.group.Go(func() { s.news(red, "no new session: "+cli.Visible(err.Error())) })
 		return
 	}
 	credentials := s.credentials
@@ -150,7 +151,7 @@ func (s *Shell) news(color, text string) { s.say(s.paint(color, "conclave: "+tex
 func (s *Shell) Prompt() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text := name(s.servers) + " "
+	text := cli.Visible(s.servers) + " "
 	switch state := s.state(); state {
 	case client.Connected:
 	default:
@@ -159,7 +160,7 @@ func (s *Shell) Prompt() string {
 	if s.block != nil {
 		return text + "multi> "
 	}
-	return text + name(s.dir) + "> "
+	return text + cli.Visible(s.dir) + "> "
 }
 
 // state is that of the session. mu is held.
@@ -217,7 +218,7 @@ func runWhoAmI(ctx context.Context, s *Shell, _ *input) error {
 	}
 	s.println("Auth scheme: User")
 	for _, one := range all {
-		s.println(name(one.Scheme) + ": " + name(one.ID))
+		s.println(cli.Visible(one.Scheme) + ": " + cli.Visible(one.ID))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -85,7 +86,7 @@ func (u usage) Error() string { return u.of.usage() }
 // unknown is the error of a line that begins with no command.
 type unknown struct{ name string }
 
-func (u unknown) Error() string { return "Command not found: " + name(u.name) }
+func (u unknown) Error() string { return "Command not found: " + cli.Visible(u.name) }
 
 // Run runs a line, and returns the exit code of its command; one without a command changes
 // nothing.
@@ -166,13 +167,13 @@ func (s *Shell) reason(err error) string {
 	case errors.Is(err, context.DeadlineExceeded) && request != nil:
 		return fmt.Sprintf("no answer within %v", s.options.Timeout) + doubt
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("no session within %v", s.options.Timeout) + Safe(strings.TrimPrefix(err.Error(), context.DeadlineExceeded.Error()))
+		return fmt.Sprintf("no session within %v", s.options.Timeout) + cli.VisibleText(strings.TrimPrefix(err.Error(), context.DeadlineExceeded.Error()))
 	}
 	text := err.Error()
 	if _, why, found := strings.Cut(text, zk.ErrBadArguments.Error()+": "); found {
 		text = why
 	}
-	return Safe(text)
+	return cli.VisibleText(text)
 }
 
 // say prints a line that is no answer.
@@ -208,7 +209,7 @@ func (s *Shell) flush() {
 // text is data for the reader: a person is shown no control characters.
 func (s *Shell) text(data []byte) string {
 	if s.options.Person {
-		return Safe(string(data))
+		return cli.VisibleText(string(data))
 	}
 	return string(data)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -121,18 +122,18 @@ func (s *Shell) event(e zk.Event, kind watchKind) {
 // eventText is an event as zkCli.sh prints it.
 func eventText(e zk.Event) string {
 	if e.Type == zk.EventNone {
-		return "\nWATCHER::\n\nevents of " + name(e.Path) + " may be missing here, because the connection was lost\n"
+		return "\nWATCHER::\n\nevents of " + cli.Visible(e.Path) + " may be missing here, because the connection was lost\n"
 	}
-	return fmt.Sprintf("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:%s path:%s zxid: %d\n", e.Type, name(e.Path), int64(e.Zxid))
+	return fmt.Sprintf("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:%s path:%s zxid: %d\n", e.Type, cli.Visible(e.Path), int64(e.Zxid))
 }
 
 // changeText is an event on one line, with the time at which it came.
 func changeText(e zk.Event) string {
 	at := time.Now().Format("15:04:05.000")
 	if e.Type == zk.EventNone {
-		return at + " events of " + name(e.Path) + " may be missing here, because the connection was lost"
+		return at + " events of " + cli.Visible(e.Path) + " may be missing here, because the connection was lost"
 	}
-	return at + " " + e.Type.String() + " " + name(e.Path)
+	return at + " " + e.Type.String() + " " + cli.Visible(e.Path)
 }
 
 func runAddWatch(ctx context.Context, s *Shell, in *input) error {
@@ -237,7 +238,7 @@ func runWatch(ctx context.Context, s *Shell, in *input) error {
 		return explain(err, at)
 	}
 	defer w.Close()
-	s.remark("watching %s: Ctrl-C ends it", name(at))
+	s.remark("watching %s: Ctrl-C ends it", cli.Visible(at))
 	for n := int64(1); ; n++ {
 		select {
 		case <-ctx.Done():
@@ -258,7 +259,7 @@ func runUnwatch(_ context.Context, s *Shell, in *input) error {
 	if len(in.args) > 0 {
 		at := s.path(in.arg(0))
 		if !s.unkeep(watchKey{at, besideWatch}) {
-			return fmt.Errorf("nothing watches %s", name(at))
+			return fmt.Errorf("nothing watches %s", cli.Visible(at))
 		}
 		return nil
 	}

@@ -71,8 +71,8 @@ func runCreate(ctx context.Context, s *Shell, in *input) error {
 	if err != nil {
 		return explain(err, at)
 	}
-	s.printEvents()                   // they came before the answer
-	s.say("Created " + name(created)) // where zkCli.sh says it
+	s.printEvents()                          // they came before the answer
+	s.say("Created " + cli.Visible(created)) // where zkCli.sh says it
 	return nil
 }
 
@@ -234,7 +234,7 @@ func runStat(ctx context.Context, s *Shell, in *input) error {
 	case err != nil:
 		return explain(err, at)
 	case !found:
-		return failure(refusals[zk.ErrNoNode] + name(at))
+		return failure(refusals[zk.ErrNoNode] + cli.Visible(at))
 	}
 	s.print(statText(stat))
 	return nil
@@ -248,7 +248,7 @@ func runList(ctx context.Context, s *Shell, in *input) error {
 	}
 	if in.has("R") {
 		return s.walk(ctx, at, watch, func(path string, _ int) error {
-			s.println(name(path))
+			s.println(cli.Visible(path))
 			return nil
 		})
 	}

@@ -3,26 +3,7 @@ package shell
 import (
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
-
-// Safe is a text for a terminal: what would move its cursor, change its colors or the
-// direction of what is written is replaced, and so is what is no UTF-8. Ends of lines and
-// tabs stay.
-func Safe(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
-			return utf8.RuneError
-		}
-		return r
-	}, strings.ToValidUTF8(text, string(utf8.RuneError)))
-}
-
-// name is a name or a path on one line.
-func name(text string) string {
-	return strings.NewReplacer("\n", string(utf8.RuneError), "\t", string(utf8.RuneError)).Replace(Safe(text))
-}
 
 // dump is data in hexadecimal, sixteen bytes a line, in the form of zkCli.sh.
 func dump(data []byte) string {
