@@ -13,11 +13,16 @@ import (
 // where it stopped, so the part over path and data, which may be long, is kept
 // with the znode, and a change of the stat costs 60 bytes only.
 
-const statBytes = 60
+const (
+	statBytes = 60
+	// sumBytes is how many bytes are summed for a stat. The fast way of package crc32 takes 64
+	// at a time: four zeros before the stat add nothing to a sum that begins with zero.
+	sumBytes = 64
+)
 
 // A Scratch is where the stat of a checksum is put together. What package crc32 sums is
 // always on the heap: a write sums four stats, and so its caller lends the space.
-type Scratch [statBytes]byte
+type Scratch [sumBytes]byte
 
 // bodySum is the CRC-32 of path and data; null data counts as empty.
 func bodySum(path string, data []byte) uint32 {
@@ -41,16 +46,21 @@ func Checksum(path string, bodySum uint32, s *zk.StatPersisted, b *Scratch) uint
 }
 
 func statSum(bodySum uint32, s *zk.StatPersisted, b *Scratch) uint64 {
-	binary.BigEndian.PutUint64(b[0:], uint64(s.Czxid))
-	binary.BigEndian.PutUint64(b[8:], uint64(s.Mzxid))
-	binary.BigEndian.PutUint64(b[16:], uint64(s.Pzxid))
-	binary.BigEndian.PutUint64(b[24:], uint64(s.Ctime))
-	binary.BigEndian.PutUint64(b[32:], uint64(s.Mtime))
-	binary.BigEndian.PutUint32(b[40:], uint32(s.Version))
-	binary.BigEndian.PutUint32(b[44:], uint32(s.Cversion))
-	binary.BigEndian.PutUint32(b[48:], uint32(s.Aversion))
-	binary.BigEndian.PutUint64(b[52:], uint64(s.EphemeralOwner))
-	return uint64(crc32.Update(bodySum, crc32.IEEETable, b[:]))
+	stat := b[sumBytes-statBytes:]
+	binary.BigEndian.PutUint64(stat[0:], uint64(s.Czxid))
+	binary.BigEndian.PutUint64(stat[8:], uint64(s.Mzxid))
+	binary.BigEndian.PutUint64(stat[16:], uint64(s.Pzxid))
+	binary.BigEndian.PutUint64(stat[24:], uint64(s.Ctime))
+	binary.BigEndian.PutUint64(stat[32:], uint64(s.Mtime))
+	binary.BigEndian.PutUint32(stat[40:], uint32(s.Version))
+	binary.BigEndian.PutUint32(stat[44:], uint32(s.Cversion))
+	binary.BigEndian.PutUint32(stat[48:], uint32(s.Aversion))
+	binary.BigEndian.PutUint64(stat[52:], uint64(s.EphemeralOwner))
+	// To go on from a sum is to begin with zero, with that sum in the first four bytes.
+	// Package crc32 turns the bits of a sum around when it takes one, and when it gives one.
+	begin := binary.LittleEndian.Uint32(stat) ^ ^bodySum
+	binary.LittleEndian.PutUint32(stat, begin)
+	return uint64(crc32.Update(^uint32(0), crc32.IEEETable, b[:]))
 }
 
 // Digest returns the digest of the whole tree.

@@ -2,7 +2,9 @@ package tree
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -639,5 +641,38 @@ func TestReapableLooksAtSoManyAndGoesOn(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// The sum of a stat goes on from any other as package crc32 would.
+func TestSumOfAStatIsItsCRC(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var scratch Scratch
+	for range 1000 {
+		s := zk.StatPersisted{
+			Czxid: zk.Zxid(random.Uint64()), Mzxid: zk.Zxid(random.Uint64()), Pzxid: zk.Zxid(random.Uint64()),
+			Ctime: int64(random.Uint64()), Mtime: int64(random.Uint64()), Version: int32(random.Uint32()),
+			Cversion: int32(random.Uint32()), Aversion: int32(random.Uint32()), EphemeralOwner: int64(random.Uint64()),
+		}
+		var b []byte
+		for _, n := range []uint64{uint64(s.Czxid), uint64(s.Mzxid), uint64(s.Pzxid), uint64(s.Ctime), uint64(s.Mtime)} {
+			b = binary.BigEndian.AppendUint64(b, n)
+		}
+		for _, n := range []int32{s.Version, s.Cversion, s.Aversion} {
+			b = binary.BigEndian.AppendUint32(b, uint32(n))
+		}
+		b = binary.BigEndian.AppendUint64(b, uint64(s.EphemeralOwner))
+		body := random.Uint32()
+		if got, want := statSum(body, &s, &scratch), uint64(crc32.Update(body, crc32.IEEETable, b)); got != want {
+			t.Fatalf("the sum of %+v after %#x is %#x, want %#x", s, body, got, want)
+		}
+	}
+}
+
+func BenchmarkSumOfAStat(b *testing.B) {
+	var scratch Scratch
+	s := zk.StatPersisted{Czxid: 1, Mzxid: 2, Version: 3}
+	for b.Loop() {
+		s.Mzxid += zk.Zxid(statSum(7, &s, &scratch))
 	}
 }
