@@ -23,7 +23,7 @@ import (
 type dashLog func() *server.Server
 
 // tailTime is the time between two looks at the end of the log.
-const tailTime = 200 * time.Millisecond
+const tailTime = 500 * time.Millisecond
 
 // dashTxns are transactions as JSON.
 type dashTxns struct {

@@ -187,11 +187,28 @@ func figure[T int64 | float64](n *T) float64 {
 }
 
 // sort sorts the clients by one of clientOrders, and by the requests that they have sent.
+// There may be thousands, each second, so it moves what it compares, and not all of them.
 func (p *page) sort(order int) {
+	type place struct {
+		of, total float64
+		at        int
+	}
 	of, total := clientOrders[order].of, clientOrders[len(clientOrders)-1].of
-	slices.SortFunc(p.Clients, func(a, b busy) int {
-		return cmp.Or(cmp.Compare(of(&b), of(&a)), cmp.Compare(total(&b), total(&a)), cmp.Compare(a.Session, b.Session))
+	places := make([]place, len(p.Clients))
+	for i := range p.Clients {
+		places[i] = place{of(&p.Clients[i]), total(&p.Clients[i]), i}
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		if a.of != b.of || a.total != b.total {
+			return cmp.Or(cmp.Compare(b.of, a.of), cmp.Compare(b.total, a.total))
+		}
+		return strings.Compare(p.Clients[a.at].Session, p.Clients[b.at].Session)
 	})
+	sorted := make([]busy, len(places))
+	for i, one := range places {
+		sorted[i] = p.Clients[one.at]
+	}
+	p.Clients = sorted
 }
 
 var topHeader = []string{"SERVER", "ID", "ROLE", "EPOCH", "ZXID", "LAG", "REQ/S", "READS/S", "WRITES/S", "READ MS", "WRITE MS", "CLIENTS", "WATCHES", "QUEUED"}
