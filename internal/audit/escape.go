@@ -1,8 +1,10 @@
 package audit
 
 import (
+	"encoding/binary"
 	"unicode"
 	"unicode/utf8"
+	"unsafe"
 )
 
 const hexDigits = "0123456789abcdef"
@@ -20,8 +22,11 @@ var asItIs = func() (table [256]bool) {
 // backslash, the separator if it is not 0, and whatever cannot be seen or turns the text
 // around, are written as \t, \n, \r, \\, \, and \xNN or \uNNNN or \UNNNNNNNN.
 func escape(b []byte, value string, separator byte) []byte {
-	plain := 0 // from here on nothing has been appended yet
-	for i := 0; i < len(value); {
+	plain, i := 0, 0 // from plain on nothing has been appended yet
+	if separator == 0 {
+		i = seen(value)
+	}
+	for i < len(value) {
 		if asItIs[value[i]] && (value[i] != separator || separator == 0) {
 			i++
 			continue
@@ -40,6 +45,21 @@ func escape(b []byte, value string, separator byte) []byte {
 		plain = i
 	}
 	return append(b, value[plain:]...)
+}
+
+// seen returns how many bytes of a value are written as they are, whatever comes after them:
+// eight are looked at together, as mostly they are those of a path.
+func seen(value string) (n int) {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	bytes := unsafe.Slice(unsafe.StringData(value), len(value))
+	for ; n+8 <= len(bytes); n += 8 {
+		x := binary.LittleEndian.Uint64(bytes[n:])
+		low, backslash, del := (x-ones*' ')&^x, x^ones*'\\', x^ones*0x7f
+		if (x|low|(backslash-ones)&^backslash|(del-ones)&^del)&highs != 0 {
+			return n
+		}
+	}
+	return n
 }
 
 // special reports whether a character is not written as it is. One byte that is no

@@ -135,3 +135,28 @@ func FuzzEscape(f *testing.F) {
 		}
 	})
 }
+
+// A byte is escaped as it is by itself, wherever it stands.
+func TestEveryByteIsEscapedAtEveryPlace(t *testing.T) {
+	const length = 18
+	for b := range 256 {
+		one := string([]byte{byte(b)})
+		alone := string(escape(nil, one, ','))
+		if b == ',' {
+			alone = one
+		}
+		for at := range length {
+			before, after := strings.Repeat("a", at), strings.Repeat("~", length-at)
+			if got := string(escape(nil, before+one+after, 0)); got != before+alone+after {
+				t.Fatalf("%#x at %d: %q, want %q", b, at, got, before+alone+after)
+			}
+		}
+	}
+}
+
+func BenchmarkEscape(b *testing.B) {
+	buffer := make([]byte, 0, 64)
+	for b.Loop() {
+		buffer = escape(buffer[:0], "/conclave-bench/znode-0001234", 0)
+	}
+}

@@ -184,7 +184,7 @@ func (l *Log) await() bool {
 }
 
 // gatherTime is how long lines gather after a write, before the next one.
-const gatherTime = 10 * time.Millisecond
+const gatherTime = 20 * time.Millisecond
 
 func (l *Log) gather() {
 	if l.failing {

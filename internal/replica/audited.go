@@ -20,7 +20,7 @@ type Audited struct {
 }
 
 // Asked is a write, and who has asked for it. It is kept until the write is delivered: also
-// if its client goes meanwhile.
+// if its client goes meanwhile. The shell keeps none beyond the step.
 type Asked struct {
 	Request    *zk.Request
 	Identities []zk.Identity
@@ -32,7 +32,8 @@ func (r *Replica) keepAsked(p *parked) *Asked {
 	if !r.opts.Audit {
 		return nil
 	}
-	a := &Asked{Request: p.request, Identities: p.identities}
+	a := r.effects.anAsked()
+	a.Request, a.Identities = p.request, p.identities
 	if len(p.body) > askedAsItIs {
 		a.Request = named(p.request)
 	}

@@ -87,6 +87,22 @@ type Effects struct {
 	Remapped  bool         // Reader.Domains was read again
 	Diverged  []zk.Zxid    // transactions whose digest is not that of the tree, to be told to the operator
 	Audited   []Audited    // what clients of this server have changed, or tried to, where Options.Audit asks for it
+
+	asked []*Asked // of Audited that were told, to be used again
+}
+
+// askedKept is how many Asked are kept to be used again: about as many as are on their way.
+const askedKept = 4096
+
+// anAsked returns one that is empty.
+func (e *Effects) anAsked() *Asked {
+	n := len(e.asked)
+	if n == 0 {
+		return new(Asked)
+	}
+	a := e.asked[n-1]
+	e.asked = e.asked[:n-1]
+	return a
 }
 
 // reset starts a new step. Payloads are given away with the records: the disk
@@ -96,6 +112,12 @@ func (e *Effects) reset() {
 	clear(e.Links)
 	clear(e.Votes)
 	e.Links, e.Votes = e.Links[:0], e.Votes[:0]
+	for i := range e.Audited {
+		if a := e.Audited[i].Asked; a != nil && len(e.asked) < askedKept {
+			*a = Asked{}
+			e.asked = append(e.asked, a)
+		}
+	}
 	clear(e.Audited)
 	e.Audited = e.Audited[:0]
 	e.OverQuota, e.Left, e.Diverged = e.OverQuota[:0], e.Left[:0], e.Diverged[:0]
