@@ -73,16 +73,22 @@ func (p *process) mustWait() bool {
 	return true
 }
 
-// allHave reports whether all servers but one serve, and have on disk what that one
-// had, as far as it was shown to anybody. Of those that wait with an empty disk, too,
-// one after the other is started.
+// allHave reports whether all servers but one serve in one epoch, and have on disk what that
+// one had, as far as it was shown to anybody: one that serves under an older leader may not
+// know of the epoch that the lost disk had promised. Of those that wait with an empty disk,
+// too, one after the other is started.
 func (w *world) allHave(but *process, last zk.Zxid) bool {
 	_, shown := w.watcher.order.Shown()
+	epoch := uint32(0) // of the others, 0 before the first of them
 	for _, q := range w.servers {
 		switch {
 		case q == but, !q.up && q.wiped != nil:
 		case !q.up, !q.serving, q.untilMs > w.nowMs, q.replica.Peer().Durable() < min(last, shown):
 			return false
+		case epoch != 0 && q.replica.Epoch() != epoch:
+			return false
+		default:
+			epoch = q.replica.Epoch()
 		}
 	}
 	return true

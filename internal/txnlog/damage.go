@@ -83,7 +83,7 @@ func (r *Reader) headLost(rest remainder) bool {
 	if rest.stop <= r.reach() && isZero(rest.head[:min(len(rest.head), vfs.SectorBytes)]) {
 		return true
 	}
-	return rest.stop < segmentHeadBytes && bytes.HasPrefix(segmentHead(), rest.head[:rest.stop])
+	return rest.stop < segmentHeadBytes && bytes.HasPrefix(segmentHead(), rest.head[:min(rest.stop, predecessorOffset)])
 }
 
 // endTorn notes a torn end and moves to the next segment. Whether the log may

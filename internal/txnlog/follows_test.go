@@ -2,6 +2,7 @@ package txnlog
 
 import (
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/txn"
@@ -57,5 +58,40 @@ func TestLogOfAServerAloneThatHasCountedOnIsRead(t *testing.T) {
 	}
 	if _, err := r.Next(); err != io.EOF {
 		t.Error(err)
+	}
+}
+
+// Where the last records of an epoch are lost without a trace, and the next epoch begins a
+// segment, only its head knows of them.
+func TestRecordsLostAtTheEndOfAnEpochAreMissed(t *testing.T) {
+	const next = zk.Zxid(0x100000001)
+	lose := func(known bool) vfs.FS {
+		disk := newDisk(t)
+		write(t, disk, 0, Options{}, sequence(1, 5)...)
+		first := content(t, disk, SegmentName(1))
+		write(t, disk, 5, Options{}, next, next+1)
+		put(t, disk, SegmentName(1), first[:len(first)-2*53])
+		if !known { // as ZooKeeper writes it
+			head := content(t, disk, SegmentName(next))
+			clear(head[predecessorOffset:segmentHeadBytes])
+			put(t, disk, SegmentName(next), head)
+		}
+		return disk
+	}
+	for _, after := range []zk.Zxid{0, 2, 3, 4} {
+		if got, _, err := read(lose(true), after); !vfs.IsCorruption(err) || !strings.Contains(err.Error(), SegmentName(next)) {
+			t.Errorf("after %s: %v, %v", after, got, err)
+		}
+	}
+	for _, after := range []zk.Zxid{5, next} { // a snapshot has them
+		if got, _, err := read(lose(true), after); err != nil || len(got) != int(next+1-max(after, next-1)) {
+			t.Errorf("after %s: %v, %v", after, got, err)
+		}
+	}
+	if got, _, err := readWith(lose(true), 0, ReadOptions{AllowGaps: true}); err != nil || len(got) != 5 {
+		t.Errorf("with gaps: %v, %v", got, err)
+	}
+	if got, _, err := read(lose(false), 0); err != nil || len(got) != 5 {
+		t.Errorf("a log of ZooKeeper's: %v, %v", got, err)
 	}
 }

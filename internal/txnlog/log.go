@@ -23,8 +23,8 @@
 //	           place (vfs-V4). Where it does not, records wait, and nothing is lost.
 //	txnlog-L7  What the file "synced" says was synced is: it is written after
 //	           the sync, and removed before anything is truncated (mark.go).
-//	txnlog-L8  A Reader gives no record after a gap, nor where a snapshot beside the
-//	           log says that there may be one: between two epochs.
+//	txnlog-L8  A Reader gives no record after a gap. Between two epochs the head of a
+//	           segment tells of one, or a snapshot beside the log.
 //
 // The package does not know what a transaction says beyond its zxid; it starts
 // no goroutine and reads no clock.

@@ -70,6 +70,7 @@ type Reader struct {
 	pending  bool      // torn waits for a record that follows, or for the end
 	last     zk.Zxid   // of the record before, at least after
 	lowest   zk.Zxid   // of the record before, skipped ones included
+	before   zk.Zxid   // what the head of the segment says of the record before it, until one is returned
 	err      error     // sticky, also io.EOF
 
 	file   vfs.File
@@ -185,7 +186,8 @@ func (r *Reader) admit(zxid zk.Zxid, offset int64) error {
 	// The first record of an epoch follows any: after an end that is perhaps
 	// not torn but damaged it does not show that nothing is missing. MakeDurable cuts
 	// torn ends, so such a one is not ours to expect.
-	lost := r.pending && r.torn.sector && zxid.Epoch() != r.last.Epoch() || r.options.between(r.last, zxid)
+	lost := r.pending && r.torn.sector && zxid.Epoch() != r.last.Epoch() || r.options.between(r.last, zxid) ||
+		r.last >= 0 && r.last < r.before
 	if !r.options.AllowGaps && (lost || !Follows(r.last, zxid)) {
 		if r.pending {
 			return r.corruptAt(r.torn.File, r.torn.Offset, "a record after "+r.last.String(),
@@ -194,7 +196,7 @@ func (r *Reader) admit(zxid zk.Zxid, offset int64) error {
 		return r.corrupt(offset, "the transaction after "+r.last.String(),
 			fmt.Sprintf("%s: transactions are missing", zxid))
 	}
-	r.last = zxid
+	r.last, r.before = zxid, 0
 	r.pending = false
 	return nil
 }
@@ -219,6 +221,7 @@ func (r *Reader) openNext() error {
 	}
 	magic, version := binary.BigEndian.Uint32(r.window), binary.BigEndian.Uint32(r.window[4:])
 	if magic == segmentMagic && version == segmentVersion {
+		r.before = zk.Zxid(binary.BigEndian.Uint64(r.window[predecessorOffset:]))
 		r.take(segmentHeadBytes)
 		return nil
 	}

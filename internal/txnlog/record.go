@@ -11,7 +11,8 @@ import (
 //
 //	 0  int32  magic "ZKLG"
 //	 4  int32  version 2
-//	 8  int64  dbid 0
+//	 8  int64  the zxid of the record before the first, or of the snapshot: Conclave's alone.
+//	           0 is not known. ZooKeeper calls it dbid, writes 0 and does not look at it.
 //	16  records, one after the other
 //	..  zeros up to the allocated end
 //
@@ -25,6 +26,7 @@ const (
 	segmentMagic      = 0x5a4b4c47
 	segmentVersion    = 2
 	segmentHeadBytes  = 16
+	predecessorOffset = 8
 	recordHeadBytes   = 12
 	recordFrameBytes  = recordHeadBytes + 1
 	recordTrailer     = 0x42

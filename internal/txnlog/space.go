@@ -1,6 +1,7 @@
 package txnlog
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -138,14 +139,18 @@ func (l *Log) dropReserve() {
 // begin starts the segment of which zxid, with need bytes, is the first record.
 // Without space for a new one it stays in the old one if the record fits there.
 func (l *Log) begin(zxid zk.Zxid, need int64) error {
+	var err error
 	if l.reserve == nil {
-		err := l.makeReserve()
-		if errors.Is(err, vfs.ErrNoSpace) && l.file != nil && l.end()+need <= l.allocated {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+		err = l.makeReserve()
+	}
+	if err == nil {
+		err = l.notePredecessor()
+	}
+	if errors.Is(err, vfs.ErrNoSpace) && l.file != nil && l.end()+need <= l.allocated {
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	if l.file != nil {
 		if err := l.finish(); err != nil {
@@ -163,6 +168,18 @@ func (l *Log) begin(zxid zk.Zxid, need int64) error {
 	l.position = segmentHeadBytes
 	l.allocated = segmentHeadBytes + l.reserved
 	l.dirDirty, l.roll = true, false
+	return nil
+}
+
+// notePredecessor writes into the head of the next segment what stands before it. It is synced
+// with the first records. The beginning of an epoch is no record.
+func (l *Log) notePredecessor() error {
+	if l.last <= 0 || l.last.Counter() == 0 {
+		return nil
+	}
+	if _, err := l.reserve.WriteAt(binary.BigEndian.AppendUint64(nil, uint64(l.last)), predecessorOffset); err != nil {
+		return fmt.Errorf("begin segment: %w", err)
+	}
 	return nil
 }
 

@@ -240,6 +240,7 @@ create reserve
 write reserve 16
 allocate reserve 1040
 sync reserve
+write reserve 8
 truncate log.1 888
 sync log.1
 rename reserve -> log.5
