@@ -49,3 +49,53 @@ func TestLeaseEndsWhileTheSessionIsProven(t *testing.T) {
 		grant, err = b.Renew(ctx, grant)
 	}
 }
+
+// TestClaimHasASessionWithItsOwnLease: a program looks at an election before it campaigns, as
+// `conclave run` does. The session to look with is not that of the claim, and ends.
+func TestClaimHasASessionWithItsOwnLease(t *testing.T) {
+	e := conclavetest.Start(t, conclavetest.Servers(1))
+	ctx := awaittest.Within(t)
+	for _, lease := range []time.Duration{observeLease / 2, observeLease, 2 * observeLease} {
+		s, err := newStore(e.Servers(), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := queue.New(s, queue.Options{Close: s.close})
+		looking, end := context.WithCancel(ctx)
+		views := make(chan election.View)
+		go func() {
+			defer close(views)
+			for v := range b.Observe(looking, "e") {
+				select {
+				case views <- v:
+				case <-looking.Done():
+				}
+			}
+		}()
+		if v := <-views; v.Leader != "" {
+			t.Errorf("%q leads", v.Leader)
+		}
+		grant, err := b.Acquire(ctx, election.Claim{Election: "e", ID: "a", Nonce: "0123456789abcdef0123456789abcdef", Lease: lease})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.client.Timeout(); got != lease {
+			t.Errorf("with a lease of %v the session has %v", lease, got)
+		}
+		if v := <-views; v.Leader != "a" {
+			t.Errorf("%q leads, want a", v.Leader)
+		}
+		end()
+		for range views {
+		}
+		awaittest.Until(t, "the session to look with has ended", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.looking == nil && s.looks == 0
+		})
+		if err := b.Release(ctx, grant); err != nil {
+			t.Error(err)
+		}
+		b.Close()
+	}
+}

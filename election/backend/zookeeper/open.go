@@ -109,10 +109,13 @@ func newStore(servers string, options Options) (*store, error) {
 // in use is left to expire.
 func (s *store) close(used bool) error {
 	s.mu.Lock()
-	c := s.client
-	s.client, s.closed = nil, true
+	c, looking := s.client, s.looking
+	s.client, s.looking, s.closed = nil, nil, true
 	s.mu.Unlock()
 	s.end()
+	if looking != nil {
+		s.group.Go(func() { looking.Close() })
+	}
 	var err error
 	switch {
 	case c == nil:
@@ -125,12 +128,26 @@ func (s *store) close(used bool) error {
 	return err
 }
 
-// session returns a session that is connected, a new one if the last is over.
+// session returns a session for a claim that is connected, a new one if the last is over.
 func (s *store) session(ctx context.Context, lease time.Duration) (*client.Client, error) {
-	c, err := s.open(lease)
+	c, err := s.open(lease, true)
 	if err != nil {
 		return nil, err
 	}
+	return s.connected(ctx, c, lease)
+}
+
+// lookingSession returns a session to look with: that of the claims if there is one.
+func (s *store) lookingSession(ctx context.Context) (*client.Client, error) {
+	c, err := s.open(observeLease, false)
+	if err != nil {
+		return nil, err
+	}
+	return s.connected(ctx, c, observeLease)
+}
+
+// connected waits until a session is connected.
+func (s *store) connected(ctx context.Context, c *client.Client, lease time.Duration) (*client.Client, error) {
 	patience := max(lease, connectPatience)
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -150,22 +167,47 @@ func (s *store) session(ctx context.Context, lease time.Duration) (*client.Clien
 // is told that they do not. The client goes on trying.
 const connectPatience = 5 * time.Second
 
-// open returns the session, a new one if the last is over.
-func (s *store) open(lease time.Duration) (*client.Client, error) {
+// look counts one that looks, until what it returns is called.
+func (s *store) look() (done func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.looks--
+		s.endLooking()
+	}
+}
+
+// endLooking ends a session that was opened to look, once nobody does and claims have their
+// own. Called with mu held.
+func (s *store) endLooking() {
+	if c := s.looking; c != nil && s.client != nil && s.looks == 0 {
+		s.looking = nil
+		s.group.Go(func() { c.Close() })
+	}
+}
+
+// open returns the session of claims, a new one if the last is over. To look, any session
+// will do. A claim has one with its own lease: not one that was opened before, to look.
+func (s *store) open(lease time.Duration, claim bool) (*client.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, errClosed
 	}
-	if old := s.client; old != nil {
-		select {
-		case <-old.Done():
-			s.group.Go(func() { old.Detach() })
-		default:
-			return old, nil
-		}
-	}
+	s.client, s.looking = s.unlessOver(s.client), s.unlessOver(s.looking)
 	options := s.options.Client
+	switch {
+	case s.client != nil:
+		return s.client, nil
+	case s.looking != nil && !claim:
+		return s.looking, nil
+	case s.looking != nil && (options.SessionTimeout != 0 || lease == observeLease):
+		s.client, s.looking = s.looking, nil
+		return s.client, nil
+	}
 	if options.SessionTimeout == 0 {
 		options.SessionTimeout = lease
 	}
@@ -173,6 +215,25 @@ func (s *store) open(lease time.Duration) (*client.Client, error) {
 	if err != nil {
 		return nil, election.Permanent(err)
 	}
-	s.client = c
+	if claim {
+		s.client = c
+		s.endLooking()
+	} else {
+		s.looking = c
+	}
 	return c, nil
+}
+
+// unlessOver returns a session, nil if it is over. Called with mu held.
+func (s *store) unlessOver(c *client.Client) *client.Client {
+	if c == nil {
+		return nil
+	}
+	select {
+	case <-c.Done():
+		s.group.Go(func() { c.Detach() })
+		return nil
+	default:
+		return c
+	}
 }

@@ -18,10 +18,12 @@ type store struct {
 	life    context.Context // ends with close
 	end     context.CancelFunc
 
-	mu     sync.Mutex
-	client *client.Client // nil before the first use
-	closed bool
-	group  sync.WaitGroup // of every goroutine
+	mu      sync.Mutex
+	client  *client.Client // of claims, and of all that look meanwhile; nil before the first
+	looking *client.Client // of those that look while no claim has a session; nil if there are none
+	looks   int            // that may use it
+	closed  bool
+	group   sync.WaitGroup // of every goroutine
 }
 
 // Traits says what ZooKeeper promises.
@@ -38,12 +40,13 @@ func (s *store) Traits() election.Traits {
 	}}
 }
 
-// observeLease is the session timeout of a backend that only observes.
+// observeLease is the session timeout of those that look.
 const observeLease = 10 * time.Second
 
 // Names returns the elections that have a znode.
 func (s *store) Names(ctx context.Context) ([]string, error) {
-	c, err := s.session(ctx, observeLease)
+	defer s.look()()
+	c, err := s.lookingSession(ctx)
 	if err == nil {
 		err = c.Sync(ctx, "/") // a follower may be behind
 	}
@@ -61,7 +64,8 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 // still leads when the request is decided: a late one must not replace what was
 // asked of the next.
 func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, request election.Request) error {
-	c, err := s.session(ctx, observeLease)
+	defer s.look()()
+	c, err := s.lookingSession(ctx)
 	if err != nil {
 		return err
 	}

@@ -149,12 +149,13 @@ type observer struct {
 
 // Observe returns an observer.
 func (s *store) Observe(life context.Context, name string) queue.Observer {
+	context.AfterFunc(life, s.look())
 	return &observer{store: s, name: name, watch: slot{life: life}}
 }
 
 // Look reads the queue and the record, and leaves a watch on the queue.
 func (o *observer) Look(ctx context.Context, latest bool) (sight queue.Sight, err error) {
-	c, err := o.session(ctx, observeLease)
+	c, err := o.lookingSession(ctx)
 	if err == nil && latest {
 		err = c.Sync(ctx, "/")
 	}
