@@ -10,6 +10,7 @@ import (
 type Batch struct {
 	log         *Log
 	lines, lost int
+	of          zk.SessionID // of the last line that was lost
 }
 
 // Batch begins one.
@@ -24,12 +25,16 @@ func (l *Log) Batch() Batch {
 func (b *Batch) Add(e *Event) {
 	l := b.log
 	q := &l.mu
+	if q.closed || q.queued >= l.opts.QueueBytesMax { // there is no need to make a line
+		b.lost, b.of = b.lost+1, e.Session
+		return
+	}
 	before := len(q.pending)
 	q.pending = l.appendFields(append(q.pending, q.stamp.text...), e)
 	bytes := len(q.pending) - before
-	if q.closed || q.queued+bytes > l.opts.QueueBytesMax {
+	if q.queued+bytes > l.opts.QueueBytesMax {
 		q.pending = q.pending[:before]
-		b.lost++
+		b.lost, b.of = b.lost+1, e.Session
 		return
 	}
 	q.queued += bytes
@@ -39,9 +44,7 @@ func (b *Batch) Add(e *Event) {
 // End lets the writer have the lines.
 func (b *Batch) End() {
 	b.log.mu.Unlock()
-	for range b.lost {
-		b.log.lose()
-	}
+	b.log.lose(b.lost, b.of)
 	if b.lines == 0 {
 		return
 	}

@@ -93,3 +93,26 @@ func TestEscapeOfEveryByte(t *testing.T) {
 		}
 	}
 }
+
+// A line that finds no space is not made: a multi may have tens of thousands.
+func TestLineWithoutSpaceIsNotMade(t *testing.T) {
+	disk := vfs.NewMem()
+	o, _ := options(disk, &awaittest.Log{})
+	o.QueueBytesMax = 1000
+	l := begun(t, o)
+	b := l.Batch()
+	e := deleted(1)
+	for b.Add(e); b.lost == 0; b.Add(e) {
+	}
+	e.Path = strings.Repeat("\x01", 1<<20)
+	l.mu.queued = o.QueueBytesMax
+	if n := testing.AllocsPerRun(100, func() { b.Add(e) }); n != 0 || b.lost < 100 {
+		t.Errorf("%v allocations for a line, %d lost", n, b.lost)
+	}
+	b.End()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if cap(l.mu.pending) > 1<<20 {
+		t.Errorf("the queue has a buffer of %d bytes", cap(l.mu.pending))
+	}
+}

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -114,29 +115,61 @@ func appendWho(b []byte, client []zk.Identity, user string) []byte {
 	return appendAddress(appendUsers(b, client), client)
 }
 
+// usersMax is how long the names of a client may be before those are left out that it has given
+// itself: a client could fill the log with them, and push out what stands there.
+const usersMax = 384
+
 // appendUsers appends the names that a client has, with commas between. There may be none.
 func appendUsers(b []byte, client []zk.Identity) []byte {
-	begin := len(b)
+	begin, left := len(b), 0
 	for i := range client {
-		name := userOf(&client[i])
-		if blank(name) {
-			continue
+		b = appendUser(b, begin, &client[i])
+	}
+	if len(b) > begin+usersMax {
+		b = b[:begin]
+		for i := range client {
+			if client[i].Scheme != "digest" {
+				b = appendUser(b, begin, &client[i])
+			}
 		}
-		if len(b) == begin {
-			b = append(b, "user="...)
-		} else {
-			b = append(b, ',')
+		for i := range client {
+			before := len(b)
+			if client[i].Scheme != "digest" {
+				continue
+			}
+			if b = appendUser(b, begin, &client[i]); len(b) > begin+usersMax {
+				b = b[:before]
+				left++
+			}
 		}
-		if client[i].Scheme == "ip" {
-			b = appendIP(b, name)
-		} else {
-			b = escape(b, name, separator(client[i].Scheme))
-		}
+	}
+	switch {
+	case left > 0 && len(b) == begin:
+		b = fmt.Appendf(b, "user=(%d names)", left)
+	case left > 0:
+		b = fmt.Appendf(b, ",(%d more)", left)
 	}
 	if len(b) > begin {
 		b = append(b, '\t')
 	}
 	return b
+}
+
+// appendUser appends one name to those that begin there.
+func appendUser(b []byte, begin int, id *zk.Identity) []byte {
+	name := userOf(id)
+	if blank(name) {
+		return b
+	}
+	if len(b) == begin {
+		b = append(b, "user="...)
+	} else {
+		b = append(b, ',')
+	}
+	if id.Scheme == "ip" {
+		return appendIP(b, name)
+	}
+	return escape(b, name, separator(id.Scheme))
 }
 
 // userOf is the name of an identity, as its provider has it in Apache: the rights of the

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -158,5 +159,22 @@ func BenchmarkEscape(b *testing.B) {
 	buffer := make([]byte, 0, 64)
 	for b.Loop() {
 		buffer = escape(buffer[:0], "/conclave-bench/znode-0001234", 0)
+	}
+}
+
+// Who gives itself names without end does not fill the log with them; what others have proved of
+// a client is always told.
+func TestNamesThatAClientHasGivenItselfAreLeftOutWhereTheyAreMany(t *testing.T) {
+	client := []zk.Identity{ip("10.0.0.1")}
+	for i := range 29 {
+		client = append(client, zk.Identity{Scheme: "digest", ID: strings.Repeat("\x01", 200) + strconv.Itoa(i) + ":hash"})
+	}
+	client = append(client, zk.Identity{Scheme: "sasl", ID: "alice@EXAMPLE.COM"}, zk.Identity{Scheme: "digest", ID: "bob:hash"})
+	got := string(appendWho(nil, client, ""))
+	if want := "user=10.0.0.1,alice@EXAMPLE.COM,bob,(29 more)\tip=10.0.0.1\t"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := string(appendWho(nil, client[1:3], "")); got != "user=(2 names)\t" {
+		t.Errorf("without an address: %q", got)
 	}
 }

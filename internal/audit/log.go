@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
 )
 
 // QueueBytesMax is how many bytes of lines may wait for the writer.
@@ -102,11 +103,14 @@ func (l *Log) Begin(e *Event) error {
 	return nil
 }
 
-// lose counts a line that is in no file.
-func (l *Log) lose() {
-	if count, tell := l.lost.Note(l.nowMs()); tell {
+// lose counts lines that are in no file, and tells whose the last one was.
+func (l *Log) lose(lines int, of zk.SessionID) {
+	if lines == 0 {
+		return
+	}
+	if count, tell := l.lost.NoteAll(l.nowMs(), int64(lines)); tell {
 		l.opts.Logger.Error("lines of the audit log are lost: the file cannot be written, or not fast enough",
-			"file", l.opts.File, "lost", count)
+			"file", l.opts.File, "lost", count, "session", of)
 	}
 }
 
@@ -158,9 +162,7 @@ func (l *Log) run() {
 	}
 	l.drain()
 	l.take()
-	for range bytes.Count(l.writing, []byte{'\n'}) {
-		l.lose()
-	}
+	l.lose(bytes.Count(l.writing, []byte{'\n'}), 0)
 }
 
 // await waits until there are lines, or for the next attempt; false at the end.
@@ -217,9 +219,7 @@ func (l *Log) drain() {
 // done takes out of the queue what was written, or cannot be any more.
 func (l *Log) done(n, lost int) {
 	l.written.Add(int64(bytes.Count(l.writing[:n], []byte{'\n'}) - lost))
-	for range lost {
-		l.lose()
-	}
+	l.lose(lost, 0)
 	l.writing = l.writing[n:]
 	l.mu.Lock()
 	defer l.mu.Unlock()

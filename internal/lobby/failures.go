@@ -15,8 +15,11 @@ const failuresTellS = 60
 
 // Note counts one, at a time in milliseconds of a clock that never goes back. It returns
 // how many there were, and reports whether that is to be logged.
-func (f *Failures) Note(nowMs int64) (int64, bool) {
-	count, now, told := f.count.Add(1), max(nowMs/1000, 1), f.toldS.Load()
+func (f *Failures) Note(nowMs int64) (int64, bool) { return f.NoteAll(nowMs, 1) }
+
+// NoteAll is Note for several.
+func (f *Failures) NoteAll(nowMs, n int64) (int64, bool) {
+	count, now, told := f.count.Add(n), max(nowMs/1000, 1), f.toldS.Load()
 	return count, (told == 0 || now-told >= failuresTellS) && f.toldS.CompareAndSwap(told, now)
 }
 
