@@ -162,8 +162,8 @@ func BenchmarkEscape(b *testing.B) {
 	}
 }
 
-// Who gives itself names without end does not fill the log with them; what others have proved of
-// a client is always told.
+// A client that gives itself names without end does not fill the log; what others have proved of
+// it is always told.
 func TestNamesThatAClientHasGivenItselfAreLeftOutWhereTheyAreMany(t *testing.T) {
 	client := []zk.Identity{ip("10.0.0.1")}
 	for i := range 29 {
