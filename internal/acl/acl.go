@@ -73,6 +73,14 @@ func (l List) Bytes() int { return l.bytes }
 // Len returns the number of entries.
 func (l List) Len() int { return len(l.entries) }
 
+// Questions returns how many look-ups Grants makes for an identity, at most.
+func (l List) Questions() int {
+	if l.long == nil {
+		return max(1, len(l.entries))
+	}
+	return max(1, len(l.long.lengths))
+}
+
 // Grants returns what the list lets an identity do, by the entries of its own scheme. An
 // address meets the networks that it belongs to, any other identity itself.
 func (l List) Grants(who zk.Identity) zk.Perms {

@@ -27,6 +27,7 @@ func (r *Replica) onDeliver(e *zab.Effect) {
 	r.compare(&p)
 	r.effects.OverQuota = append(r.effects.OverQuota, r.applied.OverQuota...)
 	told := false
+	r.permitted.begin()
 	for i := range r.applied.Changes {
 		told = r.notify(p.header.Zxid, i) || told
 	}
@@ -85,10 +86,76 @@ func (r *Replica) readers(list acl.List, conns []session.ConnID) []session.ConnI
 	if len(conns) == 0 || r.opts.Auth.Allow(list, zk.PermRead, nil) {
 		return conns
 	}
+	r.permitted.about(list)
 	return slices.DeleteFunc(conns, func(id session.ConnID) bool {
 		c := r.requests.conns[id]
-		return c == nil || !r.opts.Auth.Allow(list, zk.PermRead, c.identities)
+		if c == nil {
+			return true
+		}
+		may, asked := r.permitted.may[id]
+		if !asked {
+			if !r.permitted.ask(list.Questions() * len(c.identities)) {
+				r.effects.Unasked++
+				r.drop(c)
+				return true
+			}
+			may = r.opts.Auth.Allow(list, zk.PermRead, c.identities)
+			r.permitted.note(id, may)
+		}
+		return !may
 	})
+}
+
+// permitted is what was found in a transaction about who may read what it changes. A multi may
+// change one znode, or several with one list, 40,000 times, and tell hundreds of connections,
+// each with dozens of identities.
+type permitted struct {
+	list *zk.ACL // the first entry of the list that was asked last; nil: none
+	may  map[session.ConnID]bool
+	left int // look-ups that the transaction may still cost
+}
+
+// lookUpsMax is how many look-ups in lists a transaction may cost: about a second. A watcher
+// that would cost more is disconnected, and asks for what it has missed when it is back.
+const lookUpsMax = 20 << 20
+
+func (q *permitted) begin() {
+	q.forget()
+	q.left = lookUpsMax
+}
+
+// permittedKept is how many answers a map may have that is used again.
+const permittedKept = 1 << 10
+
+func (q *permitted) forget() {
+	switch {
+	case q.list == nil:
+	case len(q.may) > permittedKept:
+		q.may = nil
+	default:
+		clear(q.may)
+	}
+	q.list = nil
+}
+
+// about forgets what was found about another list.
+func (q *permitted) about(list acl.List) {
+	if first := &list.Entries()[0]; first != q.list {
+		q.forget()
+		if q.may == nil {
+			q.may = map[session.ConnID]bool{}
+		}
+		q.list = first
+	}
+}
+
+// note keeps an answer for the next change with the same list.
+func (q *permitted) note(id session.ConnID, may bool) { q.may[id] = may }
+
+// ask reports whether so many look-ups may still be made, and counts them.
+func (q *permitted) ask(n int) bool {
+	q.left -= n
+	return q.left >= 0
 }
 
 // reply answers the request of a transaction.

@@ -85,6 +85,7 @@ type Effects struct {
 	OverQuota []string     // paths whose quota was exceeded, to be told to the operator
 	Left      []zab.Reason // roles that ended in this step, for the log
 	Remapped  bool         // Reader.Domains was read again
+	Unasked   int          // connections that were closed since there were too many questions about what they may read
 	Diverged  []zk.Zxid    // transactions whose digest is not that of the tree, to be told to the operator
 	Audited   []Audited    // what clients of this server have changed, or tried to, where Options.Audit asks for it
 
@@ -108,7 +109,7 @@ func (e *Effects) anAsked() *Asked {
 // reset starts a new step. Payloads are given away with the records: the disk
 // writes them while the next step goes on.
 func (e *Effects) reset() {
-	e.Disk, e.Ensembles, e.Remapped = nil, Ensembles{}, false
+	e.Disk, e.Ensembles, e.Remapped, e.Unasked = nil, Ensembles{}, false, 0
 	clear(e.Links)
 	clear(e.Votes)
 	e.Links, e.Votes = e.Links[:0], e.Votes[:0]

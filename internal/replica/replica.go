@@ -144,6 +144,7 @@ type Replica struct {
 	remap       bool // the map of domains is to be read again before they are let in
 	applied     tree.Applied
 	tell        []session.ConnID
+	permitted   permitted
 
 	counts  Counts
 	tallies Tallies

@@ -50,7 +50,7 @@
 //	meters_clients.go  what connections count by themselves, and quotas, for metrics
 //	meters_peers.go    elections, synchronization, proposals and their acks, for metrics
 //	digest.go       logs trees that differ
-//	quota.go        logs quotas that are exceeded
+//	quota.go        logs quotas that are exceeded, and watchers that are disconnected
 //	aside.go        stands between all of them and the log, which may take nothing
 //	audit.go        who has changed what, for the audit log
 //	backups.go      what backups have come to, which others take

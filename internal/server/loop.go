@@ -79,6 +79,7 @@ func (s *Server) runLoop() {
 		}
 		s.warnQuotas(effects.OverQuota, &quotas)
 		s.warnDigests(effects.Diverged)
+		s.warnUnasked(effects.Unasked)
 		s.remove(batch)
 		s.maybeSnapshot()
 		s.inbox.took(time.Duration(s.monoMs()-s.loopMs)*time.Millisecond, s.cfg.TickTime)

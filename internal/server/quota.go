@@ -44,3 +44,15 @@ func (s *Server) warnQuotas(paths []string, log *quotaLog) {
 			"countHardLimit", limits.CountHard, "bytes", usage.Bytes, "byteLimit", limits.Bytes, "byteHardLimit", limits.BytesHard)
 	}
 }
+
+// warnUnasked tells the operator, once a minute, of watchers that were disconnected since a
+// transaction had too many questions about what they may read. The loop calls it.
+func (s *Server) warnUnasked(connections int) {
+	if connections == 0 {
+		return
+	}
+	if count, tell := s.stats.unasked.NoteAll(s.loopMs, int64(connections)); tell {
+		s.cfg.Logger.Warn("disconnected clients that watch what one transaction has changed: whether they may read it takes too long to say. "+
+			"They have proved many names, or the lists are long", "disconnected", count)
+	}
+}

@@ -28,6 +28,7 @@ type stats struct {
 	authFailed atomic.Int64
 	handshakes lobby.Failures
 	guesses    lobby.Failures // wrong passwords of the super user
+	unasked    lobby.Failures // watchers that were disconnected, see warnUnasked
 	refusals   [refusals]lobby.Failures
 	waits      atomic.Int64 // requests that waited for their turn
 	latency    latency
