@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/peerwire"
@@ -63,10 +64,11 @@ func TestServersActAsThemselvesAlone(t *testing.T) {
 		}
 	}
 
-	b := newBook()
-	member := newParticipant(t, 1, passes{listen(t, "127.0.0.1:0"), "127.0.0.1"}, b, nil)
-	b.set(5, peerwire.Address{Host: "192.0.2.5", Port: 1})
-	b.set(6, peerwire.Address{Host: "127.0.0.1", Port: 1})
+	member := newParticipant(t, 1, passes{listen(t, "127.0.0.1:0"), "127.0.0.1"}, newBook(), func(o *VotesOptions) {
+		o.Hosts = func(id quorum.ID) []string {
+			return map[quorum.ID][]string{5: {"192.0.2.5"}, 6: {"127.0.0.1"}}[id]
+		}
+	})
 	for id, may := range map[quorum.ID]bool{5: false, 6: true, 9: true} {
 		raw := dialParticipant(t, member, id, peerwire.Address{Host: "127.0.0.1", Port: 1})
 		raw.send(notification(id, int64(id)))
@@ -77,5 +79,53 @@ func TestServersActAsThemselvesAlone(t *testing.T) {
 		}
 		ends(t, raw)
 		none(t, "a vote", member.notices)
+	}
+}
+
+// A stranger that was let in under a number acts as it no longer once a configuration names that
+// number and its certificate is for none of those hosts; nor does a member that was taken out,
+// where only members may be there.
+func TestConfigurationEndsConnectionsOfStrangers(t *testing.T) {
+	leavesNothing(t)
+	var named atomic.Pointer[map[quorum.ID][]string]
+	named.Store(&map[quorum.ID][]string{})
+	hosts := func(id quorum.ID) []string { return (*named.Load())[id] }
+	leader := newServer(t, passes{listen(t, "127.0.0.1:0"), "stranger"}, func(o *LinksOptions) { o.Hosts = hosts })
+	member := newParticipant(t, 1, passes{listen(t, "127.0.0.1:0"), "stranger"}, newBook(), func(o *VotesOptions) { o.Hosts = hosts })
+	link := func(id quorum.ID) net.Conn {
+		socket := dialRaw(t, leader.address)
+		hello := zab.Message{Kind: zab.KindFollowerInfo, Hello: zab.Hello{Server: id}}
+		_, err := socket.Write(peerwire.AppendMessage(nil, &hello, peerwire.FromLearner))
+		must(t, err)
+		leader.next("up")
+		leader.next("message")
+		return socket
+	}
+	vote := func(id quorum.ID) rawPeer {
+		raw := dialParticipant(t, member, id, peerwire.Address{Host: "127.0.0.1", Port: 1})
+		raw.send(notification(id, int64(id)))
+		member.receives(t, id, int64(id))
+		return raw
+	}
+	links, votes, goes := []net.Conn{link(2), link(3)}, []rawPeer{vote(2), vote(3)}, []net.Conn{link(4), vote(4)}
+	named.Store(&map[quorum.ID][]string{3: {"other", "stranger"}, 4: {"four"}})
+	leader.Recheck()
+	member.Recheck()
+	for _, socket := range goes {
+		ends(t, socket)
+	}
+	leader.next("down")
+	none(t, "another end", leader.calls)
+	for _, socket := range links {
+		_, err := socket.Write(peerwire.AppendMessage(nil, &zab.Message{Kind: zab.KindAck, Zxid: 1}, peerwire.FromLearner))
+		must(t, err)
+		leader.receives(zab.KindAck, 1)
+		socket.Close()
+		leader.next("down")
+	}
+	for i, raw := range votes {
+		raw.send(notification(1, int64(10+i)))
+		member.receives(t, quorum.ID(2+i), int64(10+i))
+		raw.Close()
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/peerwire"
@@ -137,7 +136,7 @@ func (k *link) deliver() (need int, again bool, err error) {
 func (k *link) receive(batch []zab.Message) error {
 	l := k.owner
 	if !k.up {
-		if err := l.acts(k.socket, &batch[0]); err != nil {
+		if err := k.acts(&batch[0]); err != nil {
 			return err
 		}
 		if !l.enter(k) {
@@ -157,11 +156,15 @@ func (k *link) receive(batch []zab.Message) error {
 }
 
 // acts judges whether the other end may act as the server that its hello names.
-func (l *Links) acts(socket net.Conn, first *zab.Message) error {
-	if l.o.Hosts == nil || first.Kind != zab.KindFollowerInfo && first.Kind != zab.KindObserverInfo {
+func (k *link) acts(first *zab.Message) error {
+	if first.Kind != zab.KindFollowerInfo && first.Kind != zab.KindObserverInfo {
 		return nil
 	}
-	return actsAs(socket, first.Hello.Server, l.o.Hosts(first.Hello.Server))
+	l := k.owner
+	l.mu.Lock() // first, so that a configuration that comes meanwhile finds it
+	k.server, k.greeted = first.Hello.Server, true
+	l.mu.Unlock()
+	return l.o.Hosts.acts(k.socket, first.Hello.Server)
 }
 
 // unhurried takes the deadline off that a connection has for its first message.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/jute"
 	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
@@ -23,6 +24,10 @@ type link struct {
 	from   peerwire.Sender // of what is read; what is written is of the other end
 	up     bool            // the handler was told; of the link's goroutine
 	dirty  bool            // in Links.mu.dirty; guarded by Links.mu
+
+	server  quorum.ID // the number that a hello has told; guarded by Links.mu
+	greeted bool      // one has
+
 	input  input
 	direct direct // of the goroutine that writes
 	out    output

@@ -13,7 +13,6 @@ import (
 	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/names"
 	"github.com/conclave-project/conclave/internal/peerwire"
-	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
@@ -30,13 +29,10 @@ type LinksOptions struct {
 	// KiB of what is sent, and to take all of it after a Close. 0: 10 s.
 	SilenceMax time.Duration
 	Handler    Handler
-	// Hosts are those of a server, in the configuration in force and in the proposed one: who
-	// shows a certificate acts as that server only with one for a host of it. None for a
-	// stranger; nil: nobody is asked. It is called by any goroutine.
-	Hosts  func(quorum.ID) []string
-	Dial   DialFunc     // nil: that of package names
-	Proofs *Proofs      // nil: servers prove nothing
-	Logger *slog.Logger // nil: slog.Default
+	Hosts      HostsOf      // nil: anybody acts as any server
+	Dial       DialFunc     // nil: that of package names
+	Proofs     *Proofs      // nil: servers prove nothing
+	Logger     *slog.Logger // nil: slog.Default
 }
 
 // Handler is told what happens on links. Each link has a goroutine that makes

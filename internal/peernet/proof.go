@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/peerwire"
-	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/sasl"
 )
 
@@ -175,21 +174,6 @@ func proofAfterMark(socket net.Conn, head []byte) (peerwire.ProofStatus, []byte,
 		}
 	}
 	return status, token, nil
-}
-
-// identified is a connection that knows whether a certificate was shown on it that is for
-// one of some hosts.
-type identified interface{ IsOf(hosts []string) error }
-
-// actsAs judges whether who has dialed may act as a server with some hosts; any may that no
-// certificate speaks for, and as a server that no configuration names.
-func actsAs(socket net.Conn, server quorum.ID, hosts []string) error {
-	if c, ok := socket.(identified); ok && len(hosts) > 0 {
-		if err := c.IsOf(hosts); err != nil {
-			return fmt.Errorf("peernet: somebody acts as server %d: %w", server, err)
-		}
-	}
-	return nil
 }
 
 // begun is a connection of which the first bytes were looked at.

@@ -36,6 +36,7 @@ type VotesOptions struct {
 	ConnectTimeout time.Duration
 	Dial           DialFunc     // nil: that of package names
 	Proofs         *Proofs      // nil: servers prove nothing
+	Hosts          HostsOf      // nil: anybody acts as any server
 	Logger         *slog.Logger // nil: slog.Default
 }
 

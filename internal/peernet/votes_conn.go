@@ -86,7 +86,7 @@ func (v *Votes) introduced(socket net.Conn, in peerwire.Initial, place int64) er
 		return nil
 	}
 	addresses := v.o.Addresses(in.Server)
-	if err := actsAs(socket, in.Server, hostsOf(addresses)); err != nil {
+	if err := v.o.Hosts.acts(socket, in.Server); err != nil {
 		v.refused.log(v.o.Logger, slog.LevelWarn, "refuse a connection to the election port", socket, err)
 		return err
 	}
@@ -110,14 +110,6 @@ func (v *Votes) introduced(socket net.Conn, in peerwire.Initial, place int64) er
 	socket.Close()
 	v.callBack(p)
 	return nil
-}
-
-func hostsOf(addresses []peerwire.Address) []string {
-	hosts := make([]string, len(addresses))
-	for i := range addresses {
-		hosts[i] = addresses[i].Host
-	}
-	return hosts
 }
 
 // from returns what a peer advertises as it leads there from here: what means the peer's

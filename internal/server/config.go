@@ -133,6 +133,9 @@ type EnsembleConfig struct {
 	// SecurePeers makes the connections of a port for servers speak TLS, as those of
 	// PeerDial do then. The hosts are those of the servers of now. Nil: they do not.
 	SecurePeers func(l net.Listener, hosts func() []string) net.Listener
+	// PeersAreMembers has connections of servers end whose certificate is for no host of the
+	// configuration any more, where SecurePeers lets in none of them.
+	PeersAreMembers bool
 	// PeerProofs is how servers prove to each other who they are. Nil: they do not. Its
 	// Admit is the server's own: with HostOf, a name is that of a server if it is for a
 	// host of the ensemble; without, any that is proved is.

@@ -239,7 +239,7 @@ func (p *peers) openVotes(book *addressBook) error {
 	s := p.server
 	votes, err := peernet.NewVotes(peernet.VotesOptions{
 		ID: s.cfg.ID, Listener: s.securedPeers(s.electionPort), Advertise: p.advertised(book), Addresses: p.electionAddresses,
-		Receive: p.notified, ConnectTimeout: s.cfg.ConnectTime, Dial: s.cfg.PeerDial, Proofs: p.proofs(), Logger: s.cfg.Logger,
+		Receive: p.notified, ConnectTimeout: s.cfg.ConnectTime, Dial: s.cfg.PeerDial, Proofs: p.proofs(), Hosts: p.hostsOf, Logger: s.cfg.Logger,
 	})
 	p.votes = votes
 	return err
@@ -250,9 +250,19 @@ func (p *peers) openLinks() {
 	p.links = peernet.NewLinks(peernet.LinksOptions{
 		Listener: s.securedPeers(s.quorumPort), DataBytesMax: s.cfg.ReadBytesMax(),
 		SilenceMax: max(s.cfg.silence(), time.Duration(s.cfg.InitLimit)*s.cfg.TickTime),
-		Hosts:      func(id quorum.ID) []string { return p.known.Load().hostsOf(id) },
+		Hosts:      p.hostsOf,
 		Handler:    p, Dial: s.cfg.PeerDial, Proofs: p.proofs(), Logger: s.cfg.Logger,
 	})
+}
+
+// hostsOf returns the hosts that certify a server: its own, and for one that no configuration
+// names those of all, where members alone may connect.
+func (p *peers) hostsOf(id quorum.ID) []string {
+	book := p.known.Load()
+	if hosts := book.hostsOf(id); len(hosts) > 0 || !p.server.cfg.PeersAreMembers {
+		return hosts
+	}
+	return book.hosts()
 }
 
 // proofs returns how servers prove who they are. A server that acts as another is refused,

@@ -54,4 +54,6 @@ func (s *Server) learn(book *addressBook) {
 		s.cfg.Logger.Error("this server does not say where its election port is now", "error", err)
 	}
 	s.peers.votes.Reconfigured()
+	s.peers.votes.Recheck()
+	s.peers.links.Recheck()
 }

@@ -66,6 +66,7 @@ func (p *securePorts) secure(cfg *server.Config, config *zoocfg.Config) {
 	}
 	if peers := p.peers; peers != nil {
 		plainToo, membersOnly := config.PeerTLS.PlainToo, config.PeerTLS.MembersOnly
+		cfg.PeersAreMembers = membersOnly
 		cfg.SecurePeers = func(l net.Listener, hosts func() []string) net.Listener {
 			if membersOnly {
 				return peers.PeerListener(l, plainToo, hosts)

@@ -1,0 +1,70 @@
+package peernet
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+)
+
+// identified is a connection that knows whether a certificate was shown on it that is for
+// one of some hosts.
+type identified interface{ IsOf(hosts []string) error }
+
+// actsAs judges whether who has dialed may act as a server with some hosts; any may that no
+// certificate speaks for, and as a server that no configuration names.
+func actsAs(socket net.Conn, server quorum.ID, hosts []string) error {
+	if c, ok := socket.(identified); ok && len(hosts) > 0 {
+		if err := c.IsOf(hosts); err != nil {
+			return fmt.Errorf("peernet: somebody acts as server %d: %w", server, err)
+		}
+	}
+	return nil
+}
+
+// HostsOf returns the hosts for one of which a certificate must be that is shown by a server with
+// that number: its own in the configuration in force and in the proposed one. None: any will
+// do. It is called by any goroutine, and calls nothing of this package.
+type HostsOf func(quorum.ID) []string
+
+// acts judges whether who has dialed may act as a server now.
+func (hosts HostsOf) acts(socket net.Conn, server quorum.ID) error {
+	if hosts == nil {
+		return nil
+	}
+	return actsAs(socket, server, hosts(server))
+}
+
+// Recheck judges by the hosts of now on whose behalf the other ends of links speak that came in:
+// a stranger may have been let in under a number that a configuration names since.
+func (l *Links) Recheck() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for k := range l.mu.running {
+		if server, greeted := k.server, k.greeted; greeted && !l.mu.closed {
+			l.tasks.Go(func() {
+				if err := l.o.Hosts.acts(k.socket, server); err != nil {
+					l.refused.log(l.o.Logger, slog.LevelWarn, "end a link of the quorum port", k.socket, err)
+					k.cut()
+				}
+			})
+		}
+	}
+}
+
+// Recheck is the same for the connections that carry votes.
+func (v *Votes) Recheck() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for id, p := range v.mu.peers {
+		if c := p.conn; c != nil && !v.mu.closed {
+			v.tasks.Go(func() {
+				if err := v.o.Hosts.acts(c.socket, id); err != nil {
+					v.refused.log(v.o.Logger, slog.LevelWarn, "end a connection to the election port", c.socket, err)
+					c.close()
+				}
+			})
+		}
+	}
+}
