@@ -161,8 +161,7 @@ func (r *Rules) Knows(name string) bool {
 // validDigest wants two parts around a colon; trailing empty parts do not
 // count, as Java's split drops them.
 func validDigest(id string) bool {
-	parts := strings.Split(strings.TrimRight(id, ":"), ":")
-	return len(parts) == 2
+	return strings.Count(strings.TrimRight(id, ":"), ":") == 1
 }
 
 // User returns the name by which whoAmI shows an identity.

@@ -115,9 +115,9 @@ type permitted struct {
 	left int // look-ups that the transaction may still cost
 }
 
-// lookUpsMax is how many look-ups in lists a transaction may cost: about a second. A watcher
+// lookUpsMax is how many look-ups in lists a transaction may cost: a fifth of a second. A watcher
 // that would cost more is disconnected, and asks for what it has missed when it is back.
-const lookUpsMax = 20 << 20
+const lookUpsMax = 4 << 20
 
 func (q *permitted) begin() {
 	q.forget()

@@ -15,6 +15,7 @@ type leading struct {
 	// reapCredit is how many may be deleted at once, times a minute's milliseconds.
 	reapCredit int64
 	reapAt     int                    // where the look for what may go goes on, 0: it is over
+	reapFrom   int                    // where the next one begins, for the limit has ended the last; 0: at the newest
 	orphans    []zk.SessionID         // sessions to end at the next tick
 	ends       []zk.SessionID         // sessions whose time is over, to be ended, some in each step
 	ended      map[zk.SessionID]int64 // sessions that have ended, and when, see isLocal
@@ -36,7 +37,7 @@ func (l *leading) begin(prep *prep.Prep, last zk.Zxid, reapMs int64, orphans []z
 // leave forgets what was decided.
 func (l *leading) leave() {
 	l.proposals.drop()
-	l.orphans, l.ends, l.reapAt = nil, nil, 0
+	l.orphans, l.ends, l.reapAt, l.reapFrom = nil, nil, 0, 0
 	clear(l.ended)
 }
 
@@ -117,6 +118,9 @@ func (l *leading) reapDue(nowMs, intervalMs int64, all int) (sinceMs int64, due 
 	}
 	sinceMs = nowMs - l.reapMs + intervalMs
 	l.reapMs, l.reapAt = nowMs+intervalMs, all
+	if l.reapFrom > 0 {
+		l.reapAt = min(l.reapFrom, all)
+	}
 	return sinceMs, true
 }
 
@@ -132,11 +136,11 @@ func (l *leading) reapLimit(sinceMs, perMinute, intervalMs int64) int {
 	return limit
 }
 
-// reapOn lets the next tick look on from a place; what is left beyond the limit waits for
-// the next look at all.
+// reapOn lets the next tick look on from a place. What is left beyond the limit is the first
+// of the next look: new znodes without end, which come before it, do not keep it.
 func (l *leading) reapOn(at int, within bool) {
-	if l.reapAt = at; !within {
-		l.reapAt = 0
+	if l.reapAt, l.reapFrom = at, 0; !within {
+		l.reapAt, l.reapFrom = 0, at
 	}
 }
 

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -58,11 +57,15 @@ func following(n tree.Node, run, cursor string) (after string, ok bool) {
 	if of != run {
 		return "", false
 	}
-	names := strings.Split(list, "/")
-	for _, name := range slices.Backward(names[max(0, len(names)-cursorNames):]) {
-		if name != "" && n.HasChild(name) {
+	for range cursorNames { // from the last one on: a cursor may be long, and the tree is locked
+		at := strings.LastIndexByte(list, '/')
+		if name := list[at+1:]; name != "" && n.HasChild(name) {
 			return name, true
 		}
+		if at < 0 {
+			break
+		}
+		list = list[:at]
 	}
 	return "", false
 }
