@@ -38,6 +38,7 @@ type migrating struct {
 	kinds     string // of Apache's servers
 	observers []int
 	secure    bool // TLS and SASL between the servers, and of clients
+	lines     []string
 }
 
 // An ensemble of Apache's servers, whose TTL znodes and large znodes need flags of Java,
@@ -50,6 +51,22 @@ func TestMigrateCommand(t *testing.T) {
 		"Apache's 3.8, with two observers": {kinds: "J8 J8 J8 J8 J8", observers: []int{4, 5}},
 	} {
 		t.Run(name, func(t *testing.T) { migrates(t, c) })
+	}
+}
+
+// Where nobody writes no digest comes to be compared by itself: the command sees to it, also
+// where no server remembers one, and its sessions are of one server alone.
+func TestMigrateCommandOnAQuietEnsemble(t *testing.T) {
+	for name, lines := range map[string][]string{
+		"sessions of all servers": nil,
+		"sessions of one server":  {"localSessionsEnabled=true", "localSessionsUpgradingEnabled=true"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMigrator(t, migrating{kinds: "J9 J9 J9", lines: lines})
+			must(t, m.s.e.Start(t.Context()))
+			m.run("run")
+			m.all(servers.Conclave())
+		})
 	}
 }
 
@@ -161,7 +178,7 @@ Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="a
 func newMigrator(t *testing.T, how migrating) *migrator {
 	m := &migrator{scheme: "zk", properties: map[string]string{
 		"jute.maxbuffer": strconv.Itoa(largeBuffer), "zookeeper.extendedTypesEnabled": "true"}}
-	var lines []string
+	lines := how.lines
 	if how.secure {
 		m.scheme = "zk+tls"
 		m.key, m.trust = certificates(t, "localhost", "127.0.0.1")

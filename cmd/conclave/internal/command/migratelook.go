@@ -1,8 +1,10 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -18,6 +20,7 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
+	"github.com/conclave-project/conclave/zk"
 	"github.com/spf13/cobra"
 )
 
@@ -146,6 +149,9 @@ func (x *moving) digests(ctx context.Context, address string) (migrate.Digests, 
 			}
 			return err
 		}})
+	if errors.Is(err, errEmpty) {
+		return nil, nil // it remembers none yet
+	}
 	return all, err
 }
 
@@ -232,23 +238,26 @@ func (x *moving) compare(ctx context.Context, done *exchanged, one, other *glimp
 	case !quiet:
 		return false, nil
 	}
-	for range (migrate.DigestEvery - one.zxid()%migrate.DigestEvery + 1) / 2 {
-		if err := x.visit(ctx, other.standing.Server); err != nil {
-			return false, err
-		}
-	}
-	return false, nil
+	return false, x.visit(ctx, other.standing.Server, int(migrate.DigestEvery-one.zxid()%migrate.DigestEvery))
 }
 
-// visit opens a session and closes it: two transactions that change no znode.
-func (x *moving) visit(ctx context.Context, address string) error {
+// visit has an ensemble decide so many transactions that change no znode: one that cannot be
+// created because it is there is one, for sessions of one server, too.
+func (x *moving) visit(ctx context.Context, address string, transactions int) error {
 	ctx, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
 	c, err := client.Dial(ctx, address, x.options)
 	if err != nil {
 		return err
 	}
-	return c.Close()
+	defer c.Close()
+	for range transactions {
+		_, _, err := c.Create(ctx, zk.SystemPath, nil, client.CreateOptions{})
+		if !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoAuth) {
+			return cmp.Or(err, fmt.Errorf("%s has let %s be made", address, zk.SystemPath))
+		}
+	}
+	return nil
 }
 
 func differs(err error) error {

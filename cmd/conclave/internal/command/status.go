@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -253,11 +254,17 @@ func (a asker) tell(ctx context.Context, server, name string, bytesMax int64) (s
 	if int64(len(answer)) > bytesMax {
 		return "", fmt.Errorf("ask %s %s: the answer is longer than %d bytes", server, name, bytesMax)
 	}
-	if err != nil || len(answer) == 0 {
-		return "", fmt.Errorf("ask %s %s: no answer (%v)", server, name, err)
+	if err == nil && len(answer) == 0 {
+		err = errEmpty
+	}
+	if err != nil {
+		return "", fmt.Errorf("ask %s %s: no answer (%w)", server, name, err)
 	}
 	return string(answer), nil
 }
+
+// errEmpty is why there is no answer of a server that has ended the connection in order.
+var errEmpty = errors.New("it is empty")
 
 // compare tells how far each server is behind the leader, where both tell their
 // zxid. One of an older epoch is behind by at least all of this one, if there is
