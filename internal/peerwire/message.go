@@ -35,8 +35,9 @@ var ErrUnknownKind = errors.New("peerwire: unknown type of packet")
 // ErrMessage is the class of packets whose data is not that of their type.
 var ErrMessage = errors.New("peerwire: bad data in a packet")
 
-// AppendMessage appends the packet of a message. A REQUEST, REVALIDATE or
-// UPTODATE has zxid -1 and a SYNC 0 on the wire, whatever m says.
+// AppendMessage appends the packet of a message. A REQUEST or REVALIDATE has zxid -1 on the
+// wire, but for one that zab.Behind has made, which is less; an UPTODATE has zxid -1 and a SYNC
+// 0, whatever m says.
 func AppendMessage(b []byte, m *zab.Message, from Sender) []byte {
 	b = appendHead(b, int32(m.Kind), zxidSent(m))
 	if append := payloads[m.Kind].append; append != nil {
@@ -60,7 +61,9 @@ func AppendMessage(b []byte, m *zab.Message, from Sender) []byte {
 // zxidSent returns the zxid that goes on the wire.
 func zxidSent(m *zab.Message) zk.Zxid {
 	switch m.Kind {
-	case zab.KindRequest, zab.KindRevalidate, zab.KindUpToDate:
+	case zab.KindRequest, zab.KindRevalidate:
+		return min(m.Zxid, -1)
+	case zab.KindUpToDate:
 		return -1
 	case zab.KindSync:
 		return 0

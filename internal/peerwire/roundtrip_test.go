@@ -39,6 +39,7 @@ var messages = []struct {
 	{FromLearner, zab.Message{Kind: zab.KindPing, Zxid: 0x200000001}},
 	{FromLearner, zab.Message{Kind: zab.KindPing, Zxid: 5, Touches: []zab.Touch{{Session: 1, TimeoutMs: 2}, {Session: -3, TimeoutMs: 4}}}},
 	{FromLearner, zab.Message{Kind: zab.KindRevalidate, Zxid: -1, Session: 9, TimeoutMs: 4000}},
+	{FromLearner, zab.Message{Kind: zab.KindRevalidate, Zxid: zab.Behind(7), Session: 9, TimeoutMs: 4000}},
 	{FromLeader, zab.Message{Kind: zab.KindRevalidate, Zxid: -1, Session: 9, Valid: true}},
 	{FromLeader, zab.Message{Kind: zab.KindSync}},
 	{FromLeader, zab.Message{Kind: zab.KindInform, Zxid: 3, Payload: []byte("txn")}},

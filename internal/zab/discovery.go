@@ -79,7 +79,7 @@ func (p *Peer) yields() bool {
 // dropOlder ends the link that a server had before this one. One link a server: an ack of
 // the old one, on its way still, could be for a record that the learner is about to truncate.
 func (p *Peer) dropOlder(l *link, server quorum.ID) {
-	for _, old := range p.lead.links {
+	for _, old := range p.serves().links {
 		if old != l && old.server >= 0 && old.stage > linkHello && old.server == server {
 			p.drop(old)
 			return

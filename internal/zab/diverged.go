@@ -132,6 +132,11 @@ func (p *Peer) onDiverged(*Event) {
 		p.giveTreeUp()
 	case p.learn != nil && !p.learn.diverged:
 		p.learn.diverged = true
+		if p.BehindMaster() {
+			p.toLeader = true // which judges
+			p.leave(ReasonMasterJudges)
+			return
+		}
 		if p.learn.stage == learnerServing {
 			p.tellDiverged()
 		}

@@ -26,17 +26,17 @@ const (
 	EffectLoadSnapshot                   // the tree is replaced by the snapshot that comes on Link
 	EffectSendSnapshot                   // the tree goes out on Link, before anything sent later
 	EffectDeliver                        // Record is to be applied to the tree
-	EffectConnect                        // connect to Server's quorum port
+	EffectConnect                        // connect to Server's quorum port, or, as an observer to its Master, to its port for observers
 	EffectSend                           // Message goes out on Link
 	EffectClose                          // Link is closed
 	EffectServe                          // clients may be served: Epoch is established
 	EffectActivate                       // the configuration of Zxid is in force, Server leads in it; a learner reads it from the record, and answers with EventConfig
 	EffectLeave                          // the role is over, clients are disconnected: Reason, Reload
 	EffectLook                           // the log is quiet: an election may begin
-	EffectRequest                        // a learner's Request is to be decided: Link
+	EffectRequest                        // a learner's Request is to be decided: Link; Zxid if it comes from behind an observer master, see Behind
 	EffectTouch                          // Touches of a learner's sessions: Link
-	EffectRevalidate                     // Session came to the learner of Link: answer with EventRevalidated
-	EffectRevalidated                    // Session may stay, if OK
+	EffectRevalidate                     // Session came to the learner of Link: answer with EventRevalidated; Zxid as above
+	EffectRevalidated                    // Session may stay, if OK; Link if an observer has asked: answer it with EventRevalidated
 	EffectSynced                         // the oldest sync of this server may be answered
 
 	effectKinds
@@ -48,6 +48,7 @@ const (
 type Effect struct {
 	Kind      EffectKind
 	Reload    bool
+	Master    bool
 	OK        bool
 	Reason    Reason
 	TimeoutMs int32
@@ -86,6 +87,8 @@ const (
 	ReasonCannotTruncate         // learner: the log does not hold the place to truncate at
 	ReasonFull                   // leader: its disk is full, and others can do without it
 	ReasonDiverged               // the tree is not that of the transactions
+	ReasonMasterBehind           // observer: its master has less than what was observed already
+	ReasonMasterJudges           // observer: its tree differs, and the leader is to find out whose is wrong
 
 	reasons
 )
@@ -94,7 +97,7 @@ var reasonNames = [reasons]string{
 	"none", "stopped", "no quorum for an epoch", "no quorum of ACKEPOCH", "no quorum of NEWLEADER acks",
 	"quorum lost", "a later epoch is promised", "counter used up", "link lost", "leader silent", "old leader", "illegal message",
 	"gap in proposals", "commit of another proposal", "cannot truncate", "disk full",
-	"tree differs from its transactions",
+	"tree differs from its transactions", "observer master is behind", "tree differs, asks the leader",
 }
 
 // String says the reason for people.
@@ -126,6 +129,9 @@ func (e *Effect) String() string {
 	case EffectSendSnapshot, EffectLoadSnapshot:
 		return fmt.Sprintf("%s %s link %d", name, FormatZxid(e.Zxid), e.Link)
 	case EffectConnect:
+		if e.Master {
+			name += " for observers"
+		}
 		return fmt.Sprintf("%s to %d", name, e.Server)
 	case EffectSend:
 		return fmt.Sprintf("link %d <- %s", e.Link, e.Message.String())

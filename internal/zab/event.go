@@ -27,16 +27,16 @@ type EventKind uint8
 const (
 	EventTick        EventKind = iota // time has passed
 	EventElected                      // an election has ended: Server leads, and had a history of at least Epoch and Record.Zxid
-	EventLinkUp                       // a connection: Link; Outgoing if Connect made it
+	EventLinkUp                       // a connection: Link; Outgoing if Connect made it, Observers if it came to the port for observers
 	EventLinkDown                     // it is gone, or Connect failed (Link 0)
 	EventReceive                      // Link, Message
 	EventDone                         // the disk has done everything up to Ticket
 	EventFailed                       // the log cannot be cut as Truncate said: Ticket
 	EventLogRead                      // answer to ReadLog: Link, Records; More if the log goes on after them; OK false if they cannot be had
 	EventPropose                      // the leader's replica has decided Record; Config if it is a reconfig
-	EventForward                      // a learner's client wants Request decided
-	EventRevalidate                   // a client came to this learner: Session, TimeoutMs
-	EventRevalidated                  // the leader's answer to it: Link, Session, TimeoutMs, OK
+	EventForward                      // a client of this learner, or of the observer of Link, wants Request decided
+	EventRevalidate                   // a client came to this learner, or to the observer of Link: Session, TimeoutMs
+	EventRevalidated                  // the answer to a learner's: Link, Session, TimeoutMs, OK
 	EventTouched                      // a learner has heartbeats that should not wait for the next ping
 	EventSync                         // somebody wants a sync: Link, 0 for the leader's own client
 	EventConfig                       // Config is in force if OK, else proposed: its record is in the log
@@ -52,6 +52,7 @@ const (
 type Event struct {
 	Kind      EventKind
 	Outgoing  bool
+	Observers bool
 	OK        bool
 	TimeoutMs int32
 	Link      LinkID

@@ -60,13 +60,22 @@ func Busy() Message { return Message{Kind: KindPing, Zxid: pingBusy} }
 func (p *Peer) Heartbeats(links []LinkID) []LinkID {
 	switch {
 	case p.lead != nil:
-		for _, l := range p.lead.links {
-			if l.stage == linkServing {
-				links = append(links, l.id)
-			}
-		}
+		links = p.lead.serving(links)
 	case p.learn != nil && p.learn.stage == learnerServing:
 		links = append(links, p.learn.link)
+		if p.master != nil {
+			links = p.master.serving(links)
+		}
+	}
+	return links
+}
+
+// serving appends the links of those who serve their clients.
+func (ls *learners) serving(links []LinkID) []LinkID {
+	for _, l := range ls.links {
+		if l.stage == linkServing {
+			links = append(links, l.id)
+		}
 	}
 	return links
 }

@@ -44,13 +44,12 @@ type leader struct {
 	epoch     uint32
 	committed zk.Zxid // in broadcast: by a quorum. Before: the end of the history it began with
 	proposed  zk.Zxid // epoch<<32 before the first proposal
-	links     []*link // in the order in which they came up
-	byID      map[LinkID]*link
-	syncs     []syncing
-	round     uint64 // of pings for syncs
-	asked     bool   // a sync waits for a round that has not begun
-	views     []view // of the learners' trees, also of those that have gone
-	scratch   quorum.IDs
+	learners
+	syncs   []syncing
+	round   uint64 // of pings for syncs
+	asked   bool   // a sync waits for a round that has not begun
+	views   []view // of the learners' trees, also of those that have gone
+	scratch quorum.IDs
 }
 
 // link is what a leader knows of one learner.
@@ -81,7 +80,7 @@ func (p *Peer) becomeLeader() {
 	p.state = Leading
 	p.lead = &leader{
 		sinceMs: p.nowMs, epoch: max(p.accepted, p.promised) + 1, committed: p.history.last,
-		byID: map[LinkID]*link{},
+		learners: learners{byID: map[LinkID]*link{}},
 	}
 	p.tryEpoch()
 }
@@ -95,7 +94,7 @@ func (p *Peer) serveAlone() {
 	p.state, p.phase = Leading, Broadcast
 	p.lead = &leader{
 		stage: leaderServing, epoch: p.current, committed: p.history.last, proposed: p.history.last,
-		byID: map[LinkID]*link{},
+		learners: learners{byID: map[LinkID]*link{}},
 	}
 }
 
@@ -110,22 +109,23 @@ func (p *Peer) nextAlone() {
 }
 
 // welcome takes a connection in.
-func (p *Peer) welcome(id LinkID) {
-	l := &link{id: id, receivedMs: p.nowMs}
-	p.lead.links = append(p.lead.links, l)
-	p.lead.byID[id] = l
+func (p *Peer) welcome(id LinkID) { p.serves().add(&link{id: id, receivedMs: p.nowMs}) }
+
+func (ls *learners) add(l *link) {
+	ls.links = append(ls.links, l)
+	ls.byID[l.id] = l
 }
 
-func (ld *leader) remove(id LinkID) {
-	if ld.byID[id] != nil {
-		delete(ld.byID, id)
-		ld.links = slices.DeleteFunc(ld.links, func(l *link) bool { return l.id == id })
+func (ls *learners) remove(id LinkID) {
+	if ls.byID[id] != nil {
+		delete(ls.byID, id)
+		ls.links = slices.DeleteFunc(ls.links, func(l *link) bool { return l.id == id })
 	}
 }
 
 // drop closes a link; its learner comes back with a new one.
 func (p *Peer) drop(l *link) {
-	p.lead.remove(l.id)
+	p.serves().remove(l.id)
 	p.emit(Effect{Kind: EffectClose, Link: l.id})
 }
 
@@ -258,8 +258,9 @@ func (p *Peer) overdue() Reason {
 // dropSilent closes the links of learners that are silent, or leave a proposal without
 // its ack.
 func (p *Peer) dropSilent() {
-	for at := len(p.lead.links) - 1; at >= 0; at-- { // from the end: drop moves what comes after
-		if l := p.lead.links[at]; p.isSilent(l) {
+	ls := p.serves()
+	for at := len(ls.links) - 1; at >= 0; at-- { // from the end: drop moves what comes after
+		if l := ls.links[at]; p.isSilent(l) {
 			p.drop(l)
 		}
 	}
@@ -313,17 +314,17 @@ func (p *Peer) leaderPing(l *link, m *Message) {
 
 // leaderRequest hands a learner's request to the replica, which decides it.
 func (p *Peer) leaderRequest(l *link, m *Message) {
-	p.emit(Effect{Kind: EffectRequest, Link: l.id, Server: l.server, Request: m.Request})
+	p.emit(Effect{Kind: EffectRequest, Link: l.id, Server: l.server, Zxid: m.Zxid, Request: m.Request})
 }
 
 func (p *Peer) leaderRevalidate(l *link, m *Message) {
-	p.emit(Effect{Kind: EffectRevalidate, Link: l.id, Session: m.Session, TimeoutMs: m.TimeoutMs})
+	p.emit(Effect{Kind: EffectRevalidate, Link: l.id, Zxid: m.Zxid, Session: m.Session, TimeoutMs: m.TimeoutMs})
 }
 
 // onRevalidated passes the replica's answer on. It is not ordered with
 // transactions.
 func (p *Peer) onRevalidated(e *Event) {
-	if p.lead == nil || p.lead.byID[e.Link] == nil {
+	if p.served(e.Link) == nil {
 		return
 	}
 	p.send(e.Link, Message{Kind: KindRevalidate, Zxid: zk.NoZxid, Session: e.Session, TimeoutMs: e.TimeoutMs, Valid: e.OK})

@@ -36,7 +36,8 @@ func (c claim) less(o claim) bool { return c.epoch < o.epoch || c.epoch == o.epo
 // learner is what a server knows while it follows or observes.
 type learner struct {
 	leader     quorum.ID
-	voted      claim // of the leader, when it was elected
+	from       quorum.ID // whom it gets its history from: the leader, or an observer master
+	voted      claim     // of the leader, when it was elected
 	link       LinkID
 	stage      learnerStage
 	receivedMs int64
@@ -59,15 +60,21 @@ func (p *Peer) becomeLearner(e *Event) {
 	if p.opts.Observer {
 		p.state = Observing
 	}
-	p.learn = &learner{leader: e.Server, voted: claim{e.Epoch, e.Record.Zxid}, receivedMs: p.nowMs}
-	p.emit(Effect{Kind: EffectConnect, Server: e.Server})
+	from := e.Server
+	if p.opts.Observer && p.opts.Masters {
+		from = p.nextMaster(e.Server)
+	}
+	p.learn = &learner{leader: e.Server, from: from, voted: claim{e.Epoch, e.Record.Zxid}, receivedMs: p.nowMs}
+	p.emit(Effect{Kind: EffectConnect, Server: from, Master: p.BehindMaster()})
 }
 
 // learnerTick leaves a leader that is silent.
 func (p *Peer) learnerTick() {
 	if !p.learn.storing() && p.lookedAtMs()-p.learn.receivedMs > p.silenceMs() {
 		p.leave(ReasonSilence)
+		return
 	}
+	p.masterTick()
 }
 
 // storing reports whether the learner waits for its own disk, whose time is not the
@@ -94,6 +101,10 @@ func (p *Peer) learnerTrunc(m *Message) {
 		p.leave(ReasonIllegal)
 		return
 	}
+	if p.goesBack(m.Zxid) {
+		p.leave(ReasonMasterBehind)
+		return
+	}
 	p.beginSync()
 	p.learn.cutting = true
 	p.store(Effect{Kind: EffectTruncate, Zxid: m.Zxid})
@@ -108,6 +119,10 @@ func (p *Peer) learnerTrunc(m *Message) {
 func (p *Peer) learnerSnap(m *Message) {
 	if m.Zxid < 0 || m.epochOf() > p.learn.epoch {
 		p.leave(ReasonIllegal)
+		return
+	}
+	if p.goesBack(m.Zxid) {
+		p.leave(ReasonMasterBehind)
 		return
 	}
 	p.beginSync()
@@ -216,8 +231,8 @@ func (p *Peer) onMoves(e *Event) {
 	switch {
 	case p.learn != nil && p.learn.link == e.Link:
 		p.countSilence()
-	case p.lead != nil:
-		if l := p.lead.byID[e.Link]; l != nil {
+	default:
+		if l := p.served(e.Link); l != nil {
 			p.moves(l)
 		}
 	}
@@ -226,7 +241,7 @@ func (p *Peer) onMoves(e *Event) {
 // moves notes that a learner is being sent what it lacks, and has nothing to say meanwhile.
 func (p *Peer) moves(l *link) {
 	l.receivedMs = p.nowMs
-	if p.lead.stage == leaderSyncing && !l.observer {
+	if p.lead != nil && p.lead.stage == leaderSyncing && !l.observer {
 		p.lead.sinceMs = p.nowMs // its ack may be the one that is missing
 	}
 }
@@ -266,6 +281,8 @@ func (p *Peer) learnerUpToDate(*Message) {
 	if ln.diverged {
 		p.tellDiverged()
 	}
+	p.soughtMs = 0
+	p.becomeMaster()
 }
 
 // followProposal logs a proposal; its ack waits for the disk (zab-Z5).
@@ -307,6 +324,9 @@ func (p *Peer) followCommit(m *Message) {
 		return
 	}
 	p.deliver(waiting[0])
+	if p.master != nil {
+		p.inform(waiting[0], m)
+	}
 	p.trimHistory()
 }
 
@@ -336,23 +356,36 @@ func (p *Peer) onTouched(*Event) {
 
 // learnerSync answers the oldest sync: all that was committed before it has
 // come before it on this link.
-func (p *Peer) learnerSync(*Message) { p.emit(Effect{Kind: EffectSynced}) }
+func (p *Peer) learnerSync(*Message) {
+	switch from := p.oldestSync(); {
+	case from == 0:
+		p.emit(Effect{Kind: EffectSynced})
+	case p.served(from) != nil:
+		p.send(from, Message{Kind: KindSync})
+	}
+}
 
+// learnerRevalidate hands the leader's answer to the replica, with the link of the observer
+// that has asked, if one has.
 func (p *Peer) learnerRevalidate(m *Message) {
-	p.emit(Effect{Kind: EffectRevalidated, Session: m.Session, TimeoutMs: m.TimeoutMs, OK: m.Valid})
+	p.emit(Effect{Kind: EffectRevalidated, Link: p.oldestAsked(), Session: m.Session, TimeoutMs: m.TimeoutMs, OK: m.Valid})
 }
 
 // onForward sends a client's request to the leader. One that comes when there
 // is none is dropped, with its client's connection.
 func (p *Peer) onForward(e *Event) {
 	if p.learn != nil && p.learn.stage == learnerServing {
-		p.send(p.learn.link, Message{Kind: KindRequest, Zxid: zk.NoZxid, Request: e.Request})
+		if e.Request.Op == zk.OpSync {
+			p.noteSync(e.Link)
+		}
+		p.send(p.learn.link, Message{Kind: KindRequest, Zxid: Behind(e.Link), Request: e.Request})
 	}
 }
 
 func (p *Peer) onRevalidate(e *Event) {
 	if p.learn != nil && p.learn.stage == learnerServing {
-		p.send(p.learn.link, Message{Kind: KindRevalidate, Zxid: zk.NoZxid, Session: e.Session, TimeoutMs: e.TimeoutMs})
+		p.noteAsked(e.Link)
+		p.send(p.learn.link, Message{Kind: KindRevalidate, Zxid: Behind(e.Link), Session: e.Session, TimeoutMs: e.TimeoutMs})
 	}
 }
 

@@ -11,12 +11,12 @@ type Kind uint8
 // The kinds of messages: who sends it to whom (M leader, L any learner, F
 // follower, O observer) and which fields it uses beside Kind and Zxid.
 const (
-	KindRequest           Kind = 1  // L->M  Request: a client's write or sync
+	KindRequest           Kind = 1  // L->M  Request: a client's write or sync; Zxid: see Behind
 	KindProposal          Kind = 2  // M->F  Payload: log this (to observers only in synchronization)
 	KindAck               Kind = 3  // L->M  Zxid is logged; epoch<<32 answers NEWLEADER and UPTODATE
 	KindCommit            Kind = 4  // M->F  Zxid is committed (to observers only in synchronization)
 	KindPing              Kind = 5  // both  Touches, from a learner
-	KindRevalidate        Kind = 6  // both  Session, TimeoutMs; Valid in the answer
+	KindRevalidate        Kind = 6  // both  Session, TimeoutMs; Valid in the answer; Zxid: see Behind
 	KindSync              Kind = 7  // M->L  answers the oldest sync of this learner
 	KindInform            Kind = 8  // M->O  Payload: a committed transaction
 	KindCommitAndActivate Kind = 9  // M->F  Leader: the commit of a reconfig
@@ -47,6 +47,11 @@ func (k Kind) String() string {
 	}
 	return kindNames[k]
 }
+
+// Behind is the zxid of a REQUEST or REVALIDATE that an observer master hands on for the
+// observer of a link: its leader can tell those apart who are behind it. Where nobody is, it is
+// NoZxid. Apache's servers send -1, and their leader looks at no zxid of these.
+func Behind(link LinkID) zk.Zxid { return zk.NoZxid - zk.Zxid(link) }
 
 // NoEpoch is the current epoch in the ACKEPOCH of a learner that must not be
 // counted: it had accepted the epoch before, or it has no history.

@@ -17,6 +17,8 @@ func ensemble(seed uint64) zabtest.Options {
 		{Participants: 3, HistoryMax: 20, CounterMax: 25},
 		{Participants: 4, HistoryMax: 5, Observers: 2},
 		{Participants: 1, HistoryMax: 5, Observers: 1},
+		{Participants: 3, HistoryMax: 4, Observers: 2, Masters: true},
+		{Participants: 5, HistoryMax: 20, Observers: 1, Masters: true},
 	}
 	o := shapes[seed%uint64(len(shapes))]
 	o.Seed = seed
@@ -44,6 +46,7 @@ func TestRandomRunsLoseNothingDisagreeOnNothingAndHeal(t *testing.T) {
 	for name, count := range map[string]int{
 		"commits": sum.Committed, "crashes": sum.Crashes, "syncs": sum.Syncs, "DIFF": sum.Diff,
 		"TRUNC": sum.Trunc, "SNAP": sum.Snap, "log reads": sum.LogReads, "reloads": sum.Reloads,
+		"revalidations": sum.Revalidated, "observers behind masters": sum.Behind,
 	} {
 		if count < seeds/10 {
 			t.Errorf("only %d %s in all runs: they do not test", count, name)
@@ -62,6 +65,8 @@ func add(sum *zabtest.Tally, t zabtest.Tally) {
 	sum.Snap += t.Snap
 	sum.LogReads += t.LogReads
 	sum.Reloads += t.Reloads
+	sum.Revalidated += t.Revalidated
+	sum.Behind += t.Behind
 }
 
 func TestTheSameSeedGivesTheSameRun(t *testing.T) {

@@ -71,12 +71,21 @@ func (p *Peer) onConfig(e *Event) {
 	}
 }
 
-// lastSeen is the newest configuration, in force or not: what NEWLEADER carries.
+// lastSeen is the newest configuration, in force or not.
 func (p *Peer) lastSeen() *Config {
 	if p.next != nil {
 		return p.next
 	}
 	return &p.config
+}
+
+// toldConfig is the configuration that NEWLEADER carries: the newest one, but of an observer
+// master one that is committed.
+func (p *Peer) toldConfig() *Config {
+	if p.lead == nil && p.next != nil && p.next.Version > int64(p.delivered) {
+		return &p.config
+	}
+	return p.lastSeen()
 }
 
 // forgetConfig drops a proposed configuration whose record is truncated.

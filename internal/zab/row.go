@@ -1,12 +1,22 @@
 package zab
 
-// Row is a place in the tables of table.go: what a leader, or a learner, does with
-// a kind of message at a stage of their link. Proofs count which of them they met.
+// Row is a place in the tables of table.go: what a leader, an observer master or a learner
+// does with a kind of message at a stage of their link. Proofs count which of them they met.
 type Row struct {
-	Leads bool // the leader's table
+	Table RowTable
 	Stage uint8
 	Kind  Kind
 }
+
+// RowTable says whose table a row is in.
+type RowTable uint8
+
+// The tables.
+const (
+	RowLeader RowTable = iota
+	RowMaster
+	RowLearner
+)
 
 // The names of stages, in the order of their numbers.
 var (
@@ -19,17 +29,19 @@ var (
 // Rows returns the rows that have a handler, those of the leader first.
 func Rows() []Row {
 	var rows []Row
-	for stage := range leaderTable {
-		for kind, h := range leaderTable[stage] {
-			if h != nil {
-				rows = append(rows, Row{Leads: true, Stage: uint8(stage), Kind: Kind(kind)})
+	for of, table := range []*[linkStages][kinds]leaderHandler{RowLeader: &leaderTable, RowMaster: &masterTable} {
+		for stage := range table {
+			for kind, h := range table[stage] {
+				if h != nil {
+					rows = append(rows, Row{Table: RowTable(of), Stage: uint8(stage), Kind: Kind(kind)})
+				}
 			}
 		}
 	}
 	for stage := range learnerTable {
 		for kind, h := range learnerTable[stage] {
 			if h != nil {
-				rows = append(rows, Row{Stage: uint8(stage), Kind: Kind(kind)})
+				rows = append(rows, Row{Table: RowLearner, Stage: uint8(stage), Kind: Kind(kind)})
 			}
 		}
 	}
@@ -38,8 +50,11 @@ func Rows() []Row {
 
 // String names the row: "leader asked ACKEPOCH".
 func (r Row) String() string {
-	if r.Leads {
+	switch r.Table {
+	case RowLeader:
 		return "leader " + rowLinkStages[r.Stage] + " " + r.Kind.String()
+	case RowMaster:
+		return "master " + rowLinkStages[r.Stage] + " " + r.Kind.String()
 	}
 	return "learner " + rowLearnerStages[r.Stage] + " " + r.Kind.String()
 }

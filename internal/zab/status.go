@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Learner is what a leader knows of one of its learners, for reports.
+// Learner is what a leader, or an observer master, knows of one of its learners, for reports.
 type Learner struct {
 	Server   quorum.ID
 	Observer bool // as it says itself: it has no vote
@@ -38,14 +38,15 @@ var stageOfLink = [linkStages]LearnerStage{
 	linkSyncing: LearnerSyncing, linkReading: LearnerSyncing, linkSynced: LearnerSynced, linkServing: LearnerServing,
 }
 
-// Learners lists who follows or observes this server, by number; nil if it does
-// not lead. A server that has said no hello yet is not among them.
+// Learners lists who follows or observes this server, by number; nil if it neither
+// leads nor is an observer master. A server that has said no hello yet is not among them.
 func (p *Peer) Learners() []Learner {
-	if p.lead == nil {
+	ls := p.serves()
+	if ls == nil {
 		return nil
 	}
-	out := make([]Learner, 0, len(p.lead.links))
-	for _, l := range p.lead.links {
+	out := make([]Learner, 0, len(ls.links))
+	for _, l := range ls.links {
 		if l.stage == linkHello {
 			continue
 		}

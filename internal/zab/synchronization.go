@@ -18,7 +18,7 @@ type plan struct {
 // case as ZooKeeper's LearnerHandler.syncFollower does, so that Java learners see
 // nothing new.
 func (p *Peer) choose(peer zk.Zxid) plan {
-	last := p.lead.committed
+	last := p.Committed()
 	committed := p.history.upTo(last)
 	low, high := last, last
 	if len(committed) > 0 {
@@ -74,10 +74,10 @@ func (p *Peer) diff(high zk.Zxid, records []Record) plan {
 // synchronize sends a learner what it lacks, or has the log read for that.
 func (p *Peer) synchronize(l *link) {
 	pl := p.choose(l.peer)
-	if l.needsAll && p.lead.committed == 0 {
+	if l.needsAll && p.Committed() == 0 {
 		pl = plan{mode: KindSnap} // of an empty history, to a log that may not be empty
 	}
-	if p.lead.isWrong(l) {
+	if p.lead != nil && p.lead.isWrong(l) {
 		pl = plan{mode: KindSnap} // its log is sound, and its tree is not
 	}
 	if pl.mode != 0 {
@@ -96,10 +96,7 @@ func (p *Peer) synchronize(l *link) {
 // A log is sent in parts, each in a step of its own, for a step must not be long:
 // nobody is pinged meanwhile.
 func (p *Peer) onLogRead(e *Event) {
-	if p.lead == nil {
-		return
-	}
-	l := p.lead.byID[e.Link]
+	l := p.served(e.Link)
 	if l == nil || l.stage != linkReading {
 		return
 	}
@@ -126,7 +123,7 @@ func (p *Peer) goOn(l *link, e *Event) plan {
 	switch {
 	case !e.OK || !gapless(records) || len(records) == 0:
 	case !l.begun && records[0].Zxid <= l.peer:
-		pl = p.walk(records, l.peer, p.lead.committed)
+		pl = p.walk(records, l.peer, p.Committed())
 	case l.begun:
 		at := slices.IndexFunc(records, func(r Record) bool { return r.Zxid == l.queued })
 		if at >= 0 {
@@ -145,7 +142,7 @@ func (p *Peer) sendPart(l *link, pl plan) {
 	p.beginHistory(l, pl)
 	l.begun = true
 	p.moves(l)
-	low := p.lead.committed
+	low := p.Committed()
 	if committed := p.history.upTo(low); len(committed) > 0 {
 		low = committed[0].Zxid
 	}
@@ -172,7 +169,7 @@ func (p *Peer) join(disk []Record) []Record {
 	}
 	all := slices.Clone(disk)
 	meets := len(disk) == 0
-	for _, r := range p.history.upTo(p.lead.committed) {
+	for _, r := range p.history.upTo(p.Committed()) {
 		last := zk.NoZxid
 		if len(all) > 0 {
 			last = all[len(all)-1].Zxid
@@ -186,7 +183,7 @@ func (p *Peer) join(disk []Record) []Record {
 			return nil
 		}
 	}
-	if len(all) == 0 || all[len(all)-1].Zxid != p.lead.committed {
+	if len(all) == 0 || all[len(all)-1].Zxid != p.Committed() {
 		return nil
 	}
 	return all
@@ -199,7 +196,7 @@ func (p *Peer) sendHistory(l *link, pl plan) {
 	if pl.mode == KindSnap {
 		pl.target = p.delivered
 		pl.rest = p.history.after(p.delivered)
-		pl.rest = pl.rest[:len(pl.rest)-len(p.history.after(p.lead.committed))]
+		pl.rest = pl.rest[:len(pl.rest)-len(p.history.after(p.Committed()))]
 	}
 	p.beginHistory(l, pl)
 	if !l.observer {
@@ -207,8 +204,8 @@ func (p *Peer) sendHistory(l *link, pl plan) {
 			p.propose(l, r)
 		}
 	}
-	l.stage, l.told = linkSyncing, p.lead.committed
-	p.send(l.id, Message{Kind: KindNewLeader, Zxid: zk.MakeZxid(p.lead.epoch, 0), Payload: p.lastSeen().Text})
+	l.stage, l.told = linkSyncing, p.Committed()
+	p.send(l.id, Message{Kind: KindNewLeader, Zxid: zk.MakeZxid(p.servedEpoch(), 0), Payload: p.toldConfig().Text})
 }
 
 // beginHistory sends how the learner is synchronized, unless it knows, and records.

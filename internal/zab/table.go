@@ -26,6 +26,18 @@ var leaderTable = [linkStages][kinds]leaderHandler{
 	},
 }
 
+// masterTable is leaderTable for a follower that serves observers.
+var masterTable = [linkStages][kinds]leaderHandler{
+	linkHello:   {KindObserverInfo: (*Peer).masterHello},
+	linkAsked:   {KindAckEpoch: (*Peer).masterAckEpoch},
+	linkSyncing: {KindAck: (*Peer).masterAckNewLeader},
+	linkServing: {
+		KindPing:       (*Peer).masterPing,
+		KindRequest:    (*Peer).leaderRequest,
+		KindRevalidate: (*Peer).leaderRevalidate,
+	},
+}
+
 // whileSyncing is what may come between the choice of synchronization and
 // UPTODATE, in every order (ZOOKEEPER-4394). Pings are a heartbeat alone.
 var whileSyncing = [kinds]learnerHandler{
@@ -70,12 +82,17 @@ func with(kind Kind, h learnerHandler) [kinds]learnerHandler {
 }
 
 // fromLearnerTo hands a message to the leader's handler.
-func (p *Peer) fromLearnerTo(l *link, m *Message) {
+func (p *Peer) fromLearnerTo(l *link, m *Message) { p.take(&leaderTable, RowLeader, l, m) }
+
+// fromObserverTo hands a message to the observer master's handler.
+func (p *Peer) fromObserverTo(l *link, m *Message) { p.take(&masterTable, RowMaster, l, m) }
+
+func (p *Peer) take(table *[linkStages][kinds]leaderHandler, of RowTable, l *link, m *Message) {
 	l.receivedMs = p.nowMs
-	h := leaderTable[l.stage][m.Kind]
+	h := table[l.stage][m.Kind]
 	switch {
 	case h != nil:
-		p.met(Row{Leads: true, Stage: uint8(l.stage), Kind: m.Kind})
+		p.met(Row{Table: of, Stage: uint8(l.stage), Kind: m.Kind})
 		h(p, l, m)
 	case l.stage < linkSyncing:
 		p.drop(l)
@@ -90,7 +107,7 @@ func (p *Peer) fromLeaderTo(m *Message) {
 		p.leave(ReasonIllegal)
 		return
 	}
-	p.met(Row{Stage: uint8(p.learn.stage), Kind: m.Kind})
+	p.met(Row{Table: RowLearner, Stage: uint8(p.learn.stage), Kind: m.Kind})
 	h(p, m)
 }
 
@@ -118,17 +135,17 @@ func checkTables() {
 		invariant.Check(h != nil, "zab: an event without a handler")
 	}
 	for _, kind := range fromLearner {
-		invariant.Check(leaderKnows(kind) && !learnerKnows(kind), "zab: a learner's message in the wrong table")
+		invariant.Check(knows(&leaderTable, kind) && !learnerKnows(kind), "zab: a learner's message in the wrong table")
 	}
 	for _, kind := range fromLeader {
-		invariant.Check(learnerKnows(kind) && !leaderKnows(kind), "zab: a leader's message in the wrong table")
+		invariant.Check(learnerKnows(kind) && !knows(&leaderTable, kind) && !knows(&masterTable, kind), "zab: a leader's message in the wrong table")
 	}
 }
 
-// leaderKnows reports whether a leader has a handler for kind at any stage.
-func leaderKnows(kind Kind) bool {
-	for stage := range leaderTable {
-		if leaderTable[stage][kind] != nil {
+// knows reports whether a table of those who serve has a handler for kind at any stage.
+func knows(table *[linkStages][kinds]leaderHandler, kind Kind) bool {
+	for stage := range table {
+		if table[stage][kind] != nil {
 			return true
 		}
 	}

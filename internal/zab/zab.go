@@ -28,6 +28,8 @@
 //	        (ZOOKEEPER-4712): Look comes after the last completion.
 //	zab-Z10  A leader whose disk is full leads only while no quorum without it
 //	         could write.
+//	zab-Z11  An observer master hands on what it has delivered, in order and without
+//	         a gap, and nothing else. Within an epoch no observer's history goes back.
 //
 // It does not know what a transaction means, how bytes look, or who should
 // lead. A disk that fails is not its business: such a server must be stopped
@@ -78,6 +80,7 @@ type Options struct {
 	ForceSnapshot bool      // every learner gets SNAP
 	NoLogSync     bool      // the log on disk is not read for learners
 	Met           func(Row) // for proofs: is told of each row of the tables that has a handler and is used; nil in production
+	Masters       bool      // a follower serves observers, an observer looks for such followers
 	Solo          bool      // standalone: leads from the start, without an election or an epoch of its own
 }
 
@@ -124,11 +127,15 @@ type Peer struct {
 	yieldedMs         [3]int64 // when it yielded to such promises, 0 for never
 	needSnapshot      bool     // the log could not be cut: the whole state must come
 	full              bool     // the disk has no space for records
+	masterTries       int      // how often this observer has chosen a master
+	soughtMs          int64    // since when it has sought one, 0: it has one
+	toLeader          bool     // it goes to the leader next
 
 	ticket Ticket
 	disk   []operation
 	lead   *leader
 	learn  *learner
+	master *master // a follower's that serves observers
 	early  []earlyLink
 
 	nowMs   int64
@@ -230,7 +237,11 @@ func (p *Peer) WakeMs() (int64, bool) {
 	case p.lead != nil:
 		return p.leaderWakeMs()
 	case p.learn != nil && !p.learn.storing():
-		return p.learn.receivedMs + p.silenceMs() + 1 + p.lagMs, true
+		wakeMs := p.learn.receivedMs + p.silenceMs() + 1 + p.lagMs
+		if p.master != nil && len(p.master.links) > 0 {
+			wakeMs = min(wakeMs, p.master.pingMs)
+		}
+		return wakeMs, true
 	}
 	return 0, false // what waits for its own disk has no limit
 }
@@ -281,9 +292,9 @@ func (p *Peer) onLinkUp(e *Event) {
 	switch {
 	case e.Outgoing && p.learn != nil && p.learn.stage == learnerConnecting:
 		p.hello(e.Link)
-	case !e.Outgoing && p.lead != nil:
+	case !e.Outgoing && e.Observers == (p.lead == nil) && p.serves() != nil:
 		p.welcome(e.Link)
-	case !e.Outgoing && p.state == Looking && len(p.early) < earlyLinksMax:
+	case !e.Outgoing && !e.Observers && p.state == Looking && len(p.early) < earlyLinksMax:
 		p.early = append(p.early, earlyLink{id: e.Link})
 	default:
 		p.emit(Effect{Kind: EffectClose, Link: e.Link})
@@ -293,8 +304,8 @@ func (p *Peer) onLinkUp(e *Event) {
 func (p *Peer) onLinkDown(e *Event) {
 	p.early = slices.DeleteFunc(p.early, func(l earlyLink) bool { return l.id == e.Link })
 	switch {
-	case p.lead != nil:
-		p.lead.remove(e.Link)
+	case p.served(e.Link) != nil:
+		p.serves().remove(e.Link)
 	case p.learn != nil && e.Link == p.learn.link:
 		p.learn.link = 0 // there is nothing to close
 		p.leave(ReasonLinkLost)
@@ -315,6 +326,12 @@ func (p *Peer) onReceive(e *Event) {
 	}
 	if p.learn != nil && e.Link == p.learn.link {
 		p.fromLeaderTo(e.Message)
+		return
+	}
+	if p.master != nil {
+		if l := p.master.byID[e.Link]; l != nil {
+			p.fromObserverTo(l, e.Message)
+		}
 		return
 	}
 	for i := range p.early {
@@ -381,6 +398,7 @@ func (p *Peer) leave(reason Reason) {
 		return
 	}
 	p.flush()
+	p.leaveMaster()
 	reload := reason == ReasonCannotTruncate || reason == ReasonDiverged
 	if p.learn != nil {
 		reload = reload || p.learn.treeReplaced
@@ -422,6 +440,7 @@ func (p *Peer) check() {
 	invariant.Check(p.accepted >= p.current, "zab: current epoch above the accepted one (zab-Z1)")
 	invariant.Check(p.history.last.Epoch() <= p.accepted, "zab: a record of an epoch that was never accepted (zab-Z1)")
 	invariant.Check(p.delivered <= p.history.last, "zab: delivered what is not in the log (zab-Z6)")
+	invariant.Check(p.master == nil || p.state == Following && p.phase == Broadcast, "zab: an observer master does not follow (zab-Z11)")
 	if p.lead != nil {
 		invariant.Check(p.lead.committed <= p.history.last, "zab: committed what was not proposed (zab-Z7)")
 		invariant.Check(p.lead.stage < leaderServing || p.delivered == p.lead.committed,

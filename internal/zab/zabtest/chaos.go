@@ -42,6 +42,8 @@ func (w *World) act(s, t *server) {
 		w.write(1 + w.chance.below(4))
 	case pick < 60 && s.serving:
 		s.push(zab.Event{Kind: zab.EventForward, Request: &zab.Request{}})
+	case pick < 65:
+		s.revalidates()
 	case pick < 75:
 		s.askSync()
 	case pick < 78:

@@ -43,6 +43,10 @@ func (w *World) served(s *server, epoch uint32) {
 		w.check(len(s.tree) >= older,
 			"LOST: leader %d of epoch %d has %d transactions, %d were shown in older epochs", s.id, epoch, len(s.tree), older)
 	}
+	w.check(len(s.tree) >= s.shown, "BACK: server %d has shown %d transactions, and now has %d", s.id, s.shown, len(s.tree))
+	if s.peer.BehindMaster() {
+		w.tally.Behind++
+	}
 	for i := range s.tree {
 		w.shown(s, i)
 	}
@@ -58,6 +62,7 @@ func (w *World) delivered(s *server) {
 // shown compares the transaction at a place of a tree with the order.
 func (w *World) shown(s *server, at int) {
 	r := s.tree[at]
+	s.shown = max(s.shown, at+1)
 	if at < len(w.order.records) {
 		want := w.order.records[at]
 		w.check(r.Zxid == want.Zxid && bytes.Equal(r.Payload, want.Payload),

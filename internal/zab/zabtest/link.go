@@ -26,9 +26,9 @@ type pipe struct {
 	back             *pipe
 }
 
-// connect makes a connection from a learner to a leader, or tells that it
-// cannot be made.
-func (w *World) connect(s *server, target quorum.ID) {
+// connect makes a connection from a learner to a leader, or to an observer master, or tells
+// that it cannot be made.
+func (w *World) connect(s *server, target quorum.ID, master bool) {
 	life := s.life
 	w.after(w.delay(20), func() {
 		if s.life != life || !s.up {
@@ -47,7 +47,7 @@ func (w *World) connect(s *server, target quorum.ID) {
 			p.fromLife, p.toLife = p.from.life, p.to.life
 		}
 		s.pipes[out.fromLink], t.pipes[in.fromLink] = out, in
-		t.push(zab.Event{Kind: zab.EventLinkUp, Link: out.toLink})
+		t.push(zab.Event{Kind: zab.EventLinkUp, Link: out.toLink, Observers: master})
 		s.push(zab.Event{Kind: zab.EventLinkUp, Link: out.fromLink, Outgoing: true})
 	})
 }
@@ -108,6 +108,7 @@ func (p *pipe) arrive(f frame) {
 	default:
 		m := p.from.w.opts.Mutant.message(*f.message)
 		p.from.w.note("%d -> %d %s", p.from.id, t.id, m.String())
+		p.from.w.opts.Mutant.relays(t, &m)
 		t.push(zab.Event{Kind: zab.EventReceive, Link: p.toLink, Message: &m})
 	}
 }

@@ -21,6 +21,7 @@ const (
 	ObserversCount           // ZOOKEEPER-2959: observers count
 	CutComesBack             // ZOOKEEPER-4837: what TRUNC has truncated is there again after a crash
 	SyncWithoutQuorum        // ZOOKEEPER-1675: a sync is answered without asking anybody
+	MasterUncommitted        // an observer master hands on proposals, not commits
 
 	mutants
 )
@@ -38,7 +39,7 @@ func Mutants() []Mutant {
 func (m Mutant) String() string {
 	return [...]string{
 		"none", "ack-before-sync", "epoch-before-log", "tree-kept", "ahead-not-refused", "epoch-forgotten",
-		"commit-alone", "observers-count", "cut-comes-back", "sync-without-quorum",
+		"commit-alone", "observers-count", "cut-comes-back", "sync-without-quorum", "master-uncommitted",
 	}[m]
 }
 
@@ -48,7 +49,7 @@ func (m Mutant) What() string {
 		"none", "completions come before the log is durable", "the current epoch is durable before the history",
 		"the tree is not reloaded when it must be", "a leader does not see that a learner is ahead", "the accepted epoch is not durable",
 		"the leader alone is a quorum", "observers count", "what TRUNC has truncated is there again after a crash",
-		"a sync is answered without asking anybody",
+		"a sync is answered without asking anybody", "an observer master hands on proposals, not commits",
 	}[m]
 }
 
@@ -78,6 +79,23 @@ func (m Mutant) message(msg zab.Message) zab.Message {
 		msg.Kind = zab.KindFollowerInfo
 	}
 	return msg
+}
+
+// relays has a proposal that arrives at an observer master go on to its observers.
+func (m Mutant) relays(s *server, msg *zab.Message) {
+	if m != MasterUncommitted || msg.Kind != zab.KindProposal || s.peer.State() != zab.Following {
+		return
+	}
+	for _, id := range s.linkIDs() {
+		if s.pipes[id].to.observer {
+			s.pipes[id].send(frame{message: &zab.Message{Kind: zab.KindInform, Zxid: msg.Zxid, Payload: msg.Payload}})
+		}
+	}
+}
+
+// withholds reports whether a server sends no message of a kind, for it was sent already.
+func (m Mutant) withholds(s *server, kind zab.Kind) bool {
+	return m == MasterUncommitted && kind == zab.KindInform && s.peer.State() == zab.Following
 }
 
 // quorum is what a mutant takes for enough.

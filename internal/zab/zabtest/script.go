@@ -14,12 +14,12 @@ import (
 // came of it. It returns the text with the outcomes as they are now. Lines that
 // begin with # stay as they are. The commands:
 //
-//	peers N [observers=N] [history=N] [counter=N]   a new ensemble, all empty and looking
+//	peers N [observers=N] [masters=1] [history=N] [counter=N]   a new ensemble, all empty and looking
 //	log ID 1.1-1.3 2.1 [accepted=N] [current=N]     what a server has on disk
 //	snapshot ID 1.3                                 it has everything up to there as a snapshot, no log
 //	elect ID [IDs]                                  everybody, or these, learn that ID leads
 //	propose ID [N]                                  clients of a leader write
-//	forward ID, sync ID                             a client of a server writes, syncs
+//	forward ID, sync ID, revalidate ID              a client of a server writes, syncs, comes back
 //	touched ID                                      a client of a learner is gone
 //	cut A B, oneway A B, heal                       links stall, and go on
 //	crash ID, restart ID, hold ID, release ID       processes; disks that stall
@@ -137,6 +137,8 @@ func (p *player) toServer(fields []string, numbers []int) error {
 		s.push(zab.Event{Kind: zab.EventForward, Request: &zab.Request{}})
 	case "sync":
 		s.askSync()
+	case "revalidate":
+		s.revalidates()
 	case "touched":
 		s.push(zab.Event{Kind: zab.EventTouched})
 	case "crash":
@@ -170,6 +172,8 @@ func (p *player) peers(fields []string) error {
 		switch key {
 		case "observers":
 			o.Observers = n
+		case "masters":
+			o.Masters = n != 0
 		case "history":
 			o.HistoryMax = n
 		case "counter":

@@ -28,6 +28,8 @@ type server struct {
 	syncs    []int // of its clients: what must be seen by each
 	needAll  bool
 	untilMs  int64 // the process stalls
+	shown    int   // transactions that this process has shown
+	asks     int   // whether sessions may stay, without an answer
 }
 
 func newServer(w *World, id quorum.ID, observer bool) *server {
@@ -39,7 +41,7 @@ func (s *server) start() {
 	s.up = true
 	s.life++
 	d := &s.disk
-	s.tree, s.pipes, s.inbox, s.syncs = d.state(), map[zab.LinkID]*pipe{}, nil, nil
+	s.tree, s.pipes, s.inbox, s.syncs, s.asks = d.state(), map[zab.LinkID]*pipe{}, nil, nil, 0
 	s.arrived = nil
 	s.serving, s.woken, s.loading, s.wanted = false, false, 0, 0
 	recent := d.log
@@ -48,7 +50,7 @@ func (s *server) start() {
 	}
 	s.peer = zab.New(zab.Options{
 		ID: s.id, Observer: s.observer, TickMs: tickMs, InitMs: initMs, SyncMs: syncMs,
-		HistoryMax: max(s.w.opts.HistoryMax, 1), CounterMax: s.w.opts.CounterMax,
+		HistoryMax: max(s.w.opts.HistoryMax, 1), CounterMax: s.w.opts.CounterMax, Masters: s.w.opts.Masters,
 	}, s.w.config(), zab.Stored{
 		Accepted: d.accepted, Current: max(d.current, min(d.accepted, d.last().Epoch())), Last: d.last(),
 		Recent: slices.Clone(recent), NeedSnapshot: s.needAll,
@@ -145,7 +147,7 @@ func (s *server) carryOut(e *zab.Effect) {
 	case zab.EffectClose:
 		s.close(e.Link)
 	case zab.EffectConnect:
-		s.w.connect(s, e.Server)
+		s.w.connect(s, e.Server, e.Master)
 	case zab.EffectSendSnapshot:
 		if p := s.pipes[e.Link]; p != nil {
 			p.send(frame{isTree: true, snapshot: slices.Clone(s.tree)})
@@ -176,12 +178,20 @@ func (s *server) carryOutForClients(e *zab.Effect) {
 	case zab.EffectLeave:
 		s.leave(e)
 	case zab.EffectRequest:
-		if e.Request.Op == zk.OpSync {
+		switch {
+		case s.peer.State() != zab.Leading: // an observer master hands it on
+			s.push(zab.Event{Kind: zab.EventForward, Link: e.Link, Request: e.Request})
+			return
+		case e.Request.Op == zk.OpSync:
 			s.push(zab.Event{Kind: zab.EventSync, Link: e.Link})
 			return
 		}
 		s.wanted++
 		s.wake()
+	case zab.EffectRevalidate, zab.EffectRevalidated:
+		s.revalidate(e)
+	case zab.EffectTouch:
+		s.touched(e)
 	case zab.EffectSynced:
 		s.w.synced(s)
 	}
@@ -197,7 +207,7 @@ func (s *server) send(e *zab.Effect) {
 	case zab.KindSnap:
 		s.w.tally.Snap++
 	}
-	if p := s.pipes[e.Link]; p != nil {
+	if p := s.pipes[e.Link]; p != nil && !s.w.opts.Mutant.withholds(s, e.Message.Kind) {
 		m := e.Message
 		p.send(frame{message: &m})
 	}
@@ -234,7 +244,7 @@ func (s *server) readLog(e *zab.Effect) {
 // leave ends a role; with Reload the server recovers from what its disk has,
 // once that is quiet.
 func (s *server) leave(e *zab.Effect) {
-	s.serving, s.syncs, s.wanted, s.loading = false, nil, 0, 0
+	s.serving, s.syncs, s.wanted, s.loading, s.asks = false, nil, 0, 0, 0
 	s.needAll = e.Reason == zab.ReasonCannotTruncate
 	if !e.Reload {
 		return
@@ -262,7 +272,7 @@ func (w *World) Crash(id quorum.ID) {
 	for _, link := range s.linkIDs() {
 		s.pipes[link].reset()
 	}
-	s.up, s.serving, s.needAll = false, false, false
+	s.up, s.serving, s.needAll, s.shown = false, false, false, 0
 	s.life++
 	s.disk.crash(s)
 }
@@ -282,4 +292,36 @@ func (s *server) linkIDs() []zab.LinkID {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// revalidate answers a learner whether a session may stay, or takes the answer. Sessions are
+// the number of the server that asked: the answer must come to that one.
+func (s *server) revalidate(e *zab.Effect) {
+	switch {
+	case e.Kind == zab.EffectRevalidate && s.peer.State() == zab.Leading:
+		s.push(zab.Event{Kind: zab.EventRevalidated, Link: e.Link, Session: e.Session, OK: true})
+	case e.Kind == zab.EffectRevalidate:
+		s.push(zab.Event{Kind: zab.EventRevalidate, Link: e.Link, Session: e.Session})
+	case e.Link != 0:
+		s.push(zab.Event{Kind: zab.EventRevalidated, Link: e.Link, Session: e.Session, OK: e.OK})
+	default:
+		s.asks--
+		s.w.check(s.asks >= 0 && e.Session == zk.SessionID(s.id), "server %d gets the answer for a session of server %d", s.id, e.Session)
+		s.w.tally.Revalidated++
+	}
+}
+
+// revalidates asks the leader whether a session may stay.
+func (s *server) revalidates() {
+	if s.serving && s.peer.State() != zab.Leading {
+		s.asks++
+		s.push(zab.Event{Kind: zab.EventRevalidate, Session: zk.SessionID(s.id)})
+	}
+}
+
+// touched is what a learner has gathered: an observer master hands it on at once.
+func (s *server) touched(e *zab.Effect) {
+	if s.peer.State() != zab.Leading {
+		s.push(zab.Event{Kind: zab.EventTouched})
+	}
 }

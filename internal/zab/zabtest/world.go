@@ -23,7 +23,8 @@ import (
 // Options say what to run.
 type Options struct {
 	Participants int
-	Observers    int // their ids follow those of the participants
+	Observers    int  // their ids follow those of the participants
+	Masters      bool // followers serve the observers
 	Seed         uint64
 	Calm         bool   // every delay is 1 ms and nothing happens by chance
 	Mutant       Mutant // a known bug, put back
@@ -64,6 +65,7 @@ type World struct {
 type Tally struct {
 	Committed, Elections, Crashes, Serves, Syncs int
 	Diff, Trunc, Snap, LogReads, Reloads         int
+	Revalidated, Behind                          int // answers that came; observers that were served by a master
 }
 
 // New returns an ensemble of empty servers that all look.

@@ -1,0 +1,251 @@
+package zab
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// An observer master is a follower that serves observers in the place of its leader
+// (Options.Masters), so that the leader sends each transaction to the participants alone. To
+// an observer it is a leader that serves already: it says the epoch that it follows, gives
+// the history as a leader does (synchronization.go), then INFORM for each transaction that
+// it delivers. What observers ask goes on to the leader, which takes it for the follower's
+// own: requests come back to all with the order of transactions, answers to syncs and to
+// revalidations come in the order of the questions, and the master remembers who asked.
+//
+// What it knows of the order of transactions is what it has delivered, which may be less
+// than what an observer has from another master, or from the leader. Such an observer waits
+// until the master has that as well: a history that was shown is never truncated.
+
+// learners are the links of those whom this server gives its history.
+type learners struct {
+	links []*link // in the order in which they came up
+	byID  map[LinkID]*link
+}
+
+// serves returns the links of a leader or of an observer master, nil without either.
+func (p *Peer) serves() *learners {
+	switch {
+	case p.lead != nil:
+		return &p.lead.learners
+	case p.master != nil:
+		return &p.master.learners
+	}
+	return nil
+}
+
+// served returns the link of a number, nil if there is none.
+func (p *Peer) served(id LinkID) *link {
+	if ls := p.serves(); ls != nil {
+		return ls.byID[id]
+	}
+	return nil
+}
+
+// servedEpoch is the epoch in which a leader, or an observer master, serves.
+func (p *Peer) servedEpoch() uint32 {
+	if p.lead != nil {
+		return p.lead.epoch
+	}
+	return p.learn.epoch
+}
+
+// master is what a follower knows while it serves observers.
+type master struct {
+	learners
+	pingMs int64    // when to ping next
+	syncs  []LinkID // who waits for each answer to a sync, in their order: 0 is this server's own client
+	asked  []LinkID // the same for revalidations
+}
+
+// becomeMaster begins to take observers in, once the follower serves.
+func (p *Peer) becomeMaster() {
+	if p.opts.Masters && !p.opts.Observer {
+		p.master = &master{learners: learners{byID: map[LinkID]*link{}}, pingMs: p.nowMs + p.opts.PingMs()}
+	}
+}
+
+// leaveMaster ends the links of the observers.
+func (p *Peer) leaveMaster() {
+	if p.master == nil {
+		return
+	}
+	for _, l := range p.master.links {
+		p.emit(Effect{Kind: EffectClose, Link: l.id})
+	}
+	p.master = nil
+}
+
+// masterTick looks for silent observers, and pings the others.
+func (p *Peer) masterTick() {
+	if p.master == nil {
+		return
+	}
+	p.dropSilent()
+	if p.nowMs < p.master.pingMs {
+		return
+	}
+	p.master.pingMs = p.nowMs + p.opts.PingMs()
+	for _, l := range p.master.links {
+		if l.stage >= linkSyncing {
+			p.send(l.id, Message{Kind: KindPing, Zxid: p.delivered})
+		}
+	}
+}
+
+// masterHello takes an observer's hello. There is no epoch to agree on: it is the one that
+// this server follows.
+func (p *Peer) masterHello(l *link, m *Message) {
+	if m.Hello.ConfigVersion > p.config.Version || m.Hello.Server == p.opts.ID {
+		p.drop(l) // it knows a newer ensemble, or has this server's number
+		return
+	}
+	l.server, l.observer, l.accepted = m.Hello.Server, true, m.epochOf()
+	l.stage = linkAsked
+	p.send(l.id, Message{Kind: KindLeaderInfo, Zxid: zk.MakeZxid(p.learn.epoch, 0)})
+}
+
+func (p *Peer) masterAckEpoch(l *link, m *Message) {
+	p.dropOlder(l, l.server)
+	l.peer, l.stage = max(m.Zxid, 0), linkAgreed
+	l.needsAll = l.peer == 0 && m.Epoch != 0
+	p.masterSynchronize(l)
+}
+
+// masterSynchronize synchronizes an observer, unless it has transactions of this epoch that
+// this server has not delivered yet. They are committed: an observer logs nothing else.
+// Those of older epochs that this server does not have are not, and go.
+func (p *Peer) masterSynchronize(l *link) {
+	if l.peer.Epoch() < p.learn.epoch || l.peer <= p.delivered {
+		p.synchronize(l)
+	}
+}
+
+// masterAckNewLeader lets an observer serve its clients. The acks that follow are those of
+// UPTODATE: it sends no others.
+func (p *Peer) masterAckNewLeader(l *link, m *Message) {
+	if m.Zxid != zk.MakeZxid(p.learn.epoch, 0) {
+		return
+	}
+	l.stage, l.receivedMs = linkServing, p.nowMs
+	p.send(l.id, Message{Kind: KindUpToDate, Zxid: zk.NoZxid})
+}
+
+// masterPing takes the heartbeats in an observer's answer. What it reports of its tree is for
+// a leader to judge, to which it goes by itself (onDiverged).
+func (p *Peer) masterPing(l *link, m *Message) {
+	if len(m.Touches) > 0 {
+		p.emit(Effect{Kind: EffectTouch, Link: l.id, Touches: m.Touches})
+	}
+}
+
+// inform hands a transaction on that this server has just delivered, by the leader's COMMIT
+// (zab-Z11).
+func (p *Peer) inform(r Record, commit *Message) {
+	for _, l := range p.master.links {
+		switch {
+		case l.stage >= linkSyncing:
+			invariant.Check(r.Zxid == p.delivered && follows(l.queued, r.Zxid), "zab: an observer is informed of what is not next (zab-Z11)")
+			l.queued = r.Zxid
+			p.send(l.id, informOf(commit.Kind, r, commit.Leader))
+		case l.stage == linkAgreed:
+			p.masterSynchronize(l)
+		}
+	}
+}
+
+// noteSync remembers who waits for the answer to a sync that goes to the leader.
+func (p *Peer) noteSync(from LinkID) {
+	if p.master != nil {
+		p.master.syncs = append(p.master.syncs, from)
+	}
+}
+
+// noteAsked is noteSync for a revalidation.
+func (p *Peer) noteAsked(from LinkID) {
+	if p.master != nil {
+		p.master.asked = append(p.master.asked, from)
+	}
+}
+
+// takeOldest takes out who waits for the leader's next answer of a kind: 0 is this server.
+func takeOldest(of *[]LinkID) LinkID {
+	if len(*of) == 0 {
+		return 0
+	}
+	oldest := (*of)[0]
+	*of = (*of)[1:]
+	return oldest
+}
+
+// oldestSync is who waits for the leader's next answer to a sync.
+func (p *Peer) oldestSync() LinkID {
+	if p.master == nil {
+		return 0
+	}
+	return takeOldest(&p.master.syncs)
+}
+
+// oldestAsked is who waits for its next answer to a revalidation.
+func (p *Peer) oldestAsked() LinkID {
+	if p.master == nil {
+		return 0
+	}
+	return takeOldest(&p.master.asked)
+}
+
+// nextMaster chooses whom an observer connects to: one participant after the other, in an
+// order of its own, so that observers share the masters. Followers that have just begun are
+// tried again and again; if none has taken it in for Options.InitMs, the leader is next,
+// which serves observers at its own port.
+func (p *Peer) nextMaster(leader quorum.ID) quorum.ID {
+	if p.soughtMs == 0 {
+		p.soughtMs = max(1, p.nowMs)
+	}
+	var masters []quorum.ID
+	for _, id := range p.config.Quorum.Participants() {
+		if id != leader && id != p.opts.ID {
+			masters = append(masters, id)
+		}
+	}
+	if p.toLeader || len(masters) == 0 || p.nowMs-p.soughtMs > p.opts.InitMs {
+		p.toLeader, p.soughtMs = false, 0
+		return leader
+	}
+	slices.SortFunc(masters, func(a, b quorum.ID) int { return cmp.Compare(p.rank(a), p.rank(b)) })
+	p.masterTries++
+	return masters[(p.masterTries-1)%len(masters)]
+}
+
+// rank is a number for a master that looks like chance, and differs from observer to observer.
+func (p *Peer) rank(id quorum.ID) uint64 {
+	z := (uint64(p.opts.ID)*0x9e3779b97f4a7c15 ^ uint64(id)) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>30) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// Master returns whom a learner is connected to, or tries: its leader, or an observer master
+// in its place.
+func (p *Peer) Master() (id quorum.ID, ok bool) {
+	if p.learn == nil {
+		return 0, false
+	}
+	return p.learn.from, true
+}
+
+// Serves reports whether a link is that of a learner: a PING on any other has the heartbeats in
+// it that its sender has gathered.
+func (p *Peer) Serves(link LinkID) bool { return p.served(link) != nil }
+
+// BehindMaster reports whether this server observes through an observer master.
+func (p *Peer) BehindMaster() bool { return p.learn != nil && p.learn.from != p.learn.leader }
+
+// goesBack reports whether an observer's history would end before what it has already of the
+// epoch: the master is behind another one. It is tried again later.
+func (p *Peer) goesBack(zxid zk.Zxid) bool {
+	return p.BehindMaster() && zxid < p.history.last && p.history.last.Epoch() == p.learn.epoch
+}
