@@ -116,6 +116,10 @@ func (r *Replica) refuseSession(c *conn, req *wire.ConnectRequest) {
 // onRevalidated receives from the leader whether a client may have its session.
 // Answers come in the order of the questions.
 func (r *Replica) onRevalidated(e *zab.Effect) {
+	if e.Link != 0 {
+		r.answerOn(e)
+		return
+	}
 	w, ok := r.requests.revalidated()
 	switch {
 	case !ok || !r.requests.has(w.conn): // gone while it waited

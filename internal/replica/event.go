@@ -27,7 +27,7 @@ const (
 	EventRecovered                     // what DiskReload asked for: Recovered
 	EventDisk                          // the disk has space, or not: Full
 	EventNotification                  // a vote came: Server, Notification
-	EventLinkUp                        // a connection between servers: Link; Outgoing if this one made it
+	EventLinkUp                        // a connection between servers: Link; Outgoing if this one made it, Observers if it came to the port for observers
 	EventLinkDown                      // it is gone, or could not be made (Link 0)
 	EventMessage                       // Link, Message
 	EventLoaded                        // the snapshot after a SNAP has been read: Link, State, which is not finished
@@ -44,6 +44,7 @@ type Event struct {
 	Full         bool
 	OK           bool
 	Outgoing     bool
+	Observers    bool
 	Own          bool
 	Code         zk.Code
 	Conn         session.ConnID

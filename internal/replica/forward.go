@@ -26,8 +26,10 @@ func (r *Replica) forwardSession(id zk.SessionID, timeoutMs int32) {
 
 // onForwarded takes a request that a learner brings.
 func (r *Replica) onForwarded(e *zab.Effect) {
-	q, owner := e.Request, uint64(e.Link)
+	q, owner := e.Request, ownerOf(e)
 	switch {
+	case r.peer.State() != zab.Leading: // an observer master
+		r.order(zab.Event{Kind: zab.EventForward, Link: e.Link, Request: q})
 	case q.Op == zk.OpSync:
 		r.order(zab.Event{Kind: zab.EventSync, Link: e.Link})
 	case q.Op == zk.OpCreateSession:
@@ -86,9 +88,13 @@ func (r *Replica) createForwarded(q *zab.Request, owner uint64) {
 // onTouched takes the heartbeats that a learner has gathered. A learner that the
 // client has left may still bring one, with the timeout that it had there.
 func (r *Replica) onTouched(e *zab.Effect) {
+	if r.peer.State() != zab.Leading {
+		r.handTouchesOn(e.Touches)
+		return
+	}
 	for _, t := range e.Touches {
 		if s := r.sessions.Get(t.Session); s != nil && t.TimeoutMs > 0 {
-			if s.Owner == 0 || s.Owner == uint64(e.Link) {
+			if s.Owner == 0 || broughtBy(s.Owner, e.Link) {
 				s.TimeoutMs = t.TimeoutMs
 			}
 			r.sessions.Touch(s, r.touchedMs())
@@ -99,13 +105,17 @@ func (r *Replica) onTouched(e *zab.Effect) {
 // onRevalidate answers a learner to which a client has come with a session.
 // The server that had it before has lost it: its later writes are refused.
 func (r *Replica) onRevalidate(e *zab.Effect) {
+	if r.peer.State() != zab.Leading {
+		r.order(zab.Event{Kind: zab.EventRevalidate, Link: e.Link, Session: e.Session, TimeoutMs: e.TimeoutMs})
+		return
+	}
 	r.counts.Revalidated++
 	s := r.sessions.Get(e.Session)
 	valid := s != nil && !s.Closing
 	if valid {
 		r.closeOld(s)
 		r.sessions.Resume(s, 0, e.TimeoutMs, r.touchedMs())
-		s.Owner = uint64(e.Link)
+		s.Owner = ownerOf(e)
 	}
 	r.order(zab.Event{Kind: zab.EventRevalidated, Link: e.Link, Session: e.Session, TimeoutMs: e.TimeoutMs, OK: valid})
 }
@@ -119,9 +129,18 @@ func (r *Replica) touch(s *session.Session) {
 	case r.role.readOnly():
 	case r.leads():
 		r.sessions.Touch(s, r.touchedMs())
-	case r.touches.note(s, r.now.MonoMs, r.opts.Zab.TickMs):
+	case r.touches.note(s, s.TimeoutMs, r.now.MonoMs, r.opts.Zab.TickMs, r.viaMs()):
 		r.tellTouches()
 	}
+}
+
+// viaMs is how much longer a heartbeat may be on its way to the leader than to whom this
+// server sends it.
+func (r *Replica) viaMs() int64 {
+	if r.peer.BehindMaster() {
+		return r.opts.Zab.PingMs()
+	}
+	return 0
 }
 
 // tellTouches has the leader told at once, with others that ask for it in this

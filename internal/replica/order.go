@@ -72,7 +72,7 @@ func (r *Replica) toLink(e *zab.Effect) { r.effects.Links = append(r.effects.Lin
 // configuration, which may have come in force in this very step.
 func (r *Replica) onSend(e *zab.Effect) {
 	switch {
-	case e.Message.Kind == zab.KindPing && r.peer.State() != zab.Leading:
+	case e.Message.Kind == zab.KindPing && r.peer.State() != zab.Leading && !r.peer.Serves(e.Link):
 		pings := slices.Collect(slices.Chunk(r.touches.take(r.sessions, r.now.MonoMs), touchesMax))
 		for len(pings) > 1 {
 			ahead := *e
@@ -123,7 +123,7 @@ func (r *Replica) onLinkUp(e *Event) {
 		r.effects.Links = append(r.effects.Links, zab.Effect{Kind: zab.EffectClose, Link: e.Link})
 		return
 	}
-	r.order(zab.Event{Kind: zab.EventLinkUp, Link: e.Link, Outgoing: e.Outgoing})
+	r.order(zab.Event{Kind: zab.EventLinkUp, Link: e.Link, Outgoing: e.Outgoing, Observers: e.Observers})
 }
 
 // connects reports whether this step has asked for a connection. Then what has come

@@ -8,8 +8,18 @@ import (
 )
 
 // ownerSelf is the owner of the sessions whose clients are connected to the
-// leader itself; those of a learner are its link's.
+// leader itself.
 const ownerSelf = ^uint64(0)
+
+// ownerOf is the owner of a session whose client is connected to the learner that brings an
+// effect: its link, and for an observer behind an observer master also the number that the
+// master has for it.
+func ownerOf(e *zab.Effect) uint64 { return uint64(uint32(e.Link)) | uint64(zk.NoZxid-e.Zxid)<<32 }
+
+// broughtBy reports whether an owner is the learner of a link, or behind it.
+func broughtBy(owner uint64, link zab.LinkID) bool {
+	return owner != ownerSelf && uint32(owner) == uint32(link)
+}
 
 // asked is a write that the leader is to decide.
 type asked struct {
@@ -18,7 +28,7 @@ type asked struct {
 	request    *zk.Request
 	code       zk.Code // what is wrong with it already: it gets its zxid all the same
 	identities []zk.Identity
-	// owner is the link of the learner that brings it, ownerSelf if a client of this
+	// owner is that of the learner that brings it (ownerOf), ownerSelf if a client of this
 	// server asks, 0 for what the leader does by itself.
 	owner uint64
 }

@@ -85,6 +85,7 @@ func newDice(t *testing.T, seed uint64, changes ...func(*replica.Options)) *dice
 	d.opts.LocalSessions = d.oneIn(5)
 	d.opts.UpgradeSessions = d.opts.LocalSessions
 	d.opts.Zab.HistoryBytes = 1 << 20
+	d.opts.Zab.Masters = seed%2 == 0
 	for _, change := range changes {
 		change(&d.opts)
 	}

@@ -15,7 +15,8 @@
 // server in the same order: applied to the tree, told to watches, answered
 // where it was asked (deliver.go). A read is answered in its place from the
 // tree (read.go). A standalone server is a leader whose quorum is
-// itself.
+// itself. What observers bring to a follower that serves them goes on to the leader
+// (master.go).
 //
 // What a Replica knows is in parts, a file each: which configurations count
 // (ensemble.go), its part in elections (candidacy.go), its role and which clients are
@@ -227,7 +228,7 @@ func (r *Replica) peerOptions() zab.Options {
 		// Nobody is ever synchronized from the history.
 		o.Solo, o.HistoryMax = true, 64
 	} else if r.trust.voteless() {
-		o.Observer = true
+		o.Observer, o.Masters = true, false // it is the leader that restores its vote
 	}
 	return o
 }

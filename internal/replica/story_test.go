@@ -156,6 +156,8 @@ func (p *player) option(f []string) {
 			o.Zab.HistoryMax = int(p.number(value))
 		case "forceSnapshot":
 			o.Zab.ForceSnapshot = true
+		case "masters":
+			o.Zab.Masters = true
 		case "linearizable":
 			o.LinearizableReads = true
 		case "reconfig":

@@ -19,12 +19,13 @@ type touches struct {
 // Apache's leader with the default jute.maxbuffer. Others go ahead of it.
 const touchesMax = 64 << 10
 
-// note adds a heartbeat of a session, and reports whether it is too long since the leader
-// was told of one: it is told with its next ping, twice a tick, which is in time unless
-// the client was silent for long or its timeout is short.
-func (t *touches) note(s *session.Session, nowMs, tickMs int64) (urgent bool) {
-	t.timeouts[s.ID] = s.TimeoutMs
-	return nowMs-s.ToldMs > min(int64(s.TimeoutMs)/2, int64(s.TimeoutMs)-tickMs)
+// note adds a heartbeat of a session, which has a timeout where its client is, and reports
+// whether it is too long since the leader was told of one: it is told with its next ping,
+// twice a tick, which is in time unless the client was silent for long or its timeout is
+// short. By way of an observer master it is on its way for as long as viaMs more.
+func (t *touches) note(s *session.Session, timeoutMs int32, nowMs, tickMs, viaMs int64) (urgent bool) {
+	t.timeouts[s.ID] = timeoutMs
+	return nowMs-s.ToldMs > min(int64(timeoutMs)/2, int64(timeoutMs)-tickMs)-viaMs
 }
 
 // untold reports whether a heartbeat of a session waits.

@@ -57,6 +57,7 @@ type server struct {
 	ends     map[zab.LinkID]*end
 	linkID   zab.LinkID
 	dialing  *quorum.ID // nil: nobody
+	masters  bool       // at the port for observers
 	untilMs  int64
 	role     string // told last
 }
@@ -86,11 +87,12 @@ type parcel struct {
 
 // end is one server's end of a link.
 type end struct {
-	id       zab.LinkID
-	outgoing bool
-	told     bool // of its being up
-	closed   bool
-	out      *lane // to the other end
+	id        zab.LinkID
+	outgoing  bool
+	observers bool // it came to the port for observers
+	told      bool // of its being up
+	closed    bool
+	out       *lane // to the other end
 }
 
 func newWorld(t *testing.T, say func(string, ...any)) *world {
@@ -414,7 +416,7 @@ func (s *server) works() bool {
 func (s *server) link(effect *zab.Effect) {
 	if effect.Kind == zab.EffectConnect {
 		leader := effect.Server
-		s.dialing, s.untilMs = &leader, s.w.now.MonoMs+s.w.opts.Zab.InitMs
+		s.dialing, s.masters, s.untilMs = &leader, effect.Master, s.w.now.MonoMs+s.w.opts.Zab.InitMs
 		return
 	}
 	e := s.ends[effect.Link]
@@ -471,6 +473,7 @@ func (s *server) dial() bool {
 	}
 	s.dialing = nil
 	near, far := s.newEnd(true), leader.newEnd(false)
+	far.observers = s.masters
 	near.out = &lane{from: s, to: leader, end: far}
 	far.out = &lane{from: leader, to: s, end: near}
 	s.w.lanes = append(s.w.lanes, near.out, far.out)
@@ -535,7 +538,7 @@ func (l *lane) arrive(p *parcel) {
 	}
 	if !e.told {
 		e.told = true
-		s.inbox = append(s.inbox, replica.Event{Kind: replica.EventLinkUp, Link: e.id})
+		s.inbox = append(s.inbox, replica.Event{Kind: replica.EventLinkUp, Link: e.id, Observers: e.observers})
 	}
 	switch {
 	case p.closes:
