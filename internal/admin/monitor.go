@@ -149,7 +149,12 @@ func ensembleFigures(st *server.Status, put func(key string, value any)) {
 	case server.ModeLeader:
 		leaderFigures(st, put)
 	case server.ModeFollower:
-		put("synced_observers", 0) // observers follow the leader alone
+		_, observers, _ := st.Synced() // of an observer master
+		put("synced_observers", observers)
+	case server.ModeObserver:
+		if st.HasMaster {
+			put("observer_master_id", st.Master)
+		}
 	}
 	put("server_id", st.ID)
 	put("leader_id", st.Leader)

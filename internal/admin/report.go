@@ -288,7 +288,7 @@ func noObserverFigures(Commands, *server.Server, url.Values) (Fields, error) {
 	return nil, errors.New("nothing is counted for each observer here, and there is nothing to reset")
 }
 
-// observers are those that follow this server, which are none unless it leads.
+// observers are those that this server serves, as a leader or as an observer master.
 func observers(_ Commands, s *server.Server) Fields {
 	st := s.Status()
 	all, synced := []Fields{}, 0

@@ -144,7 +144,7 @@ func (k *link) receive(batch []zab.Message) error {
 		}
 		k.up = true
 		l.lobby.Leave(bare(k.socket))
-		l.o.Handler.Up(k.id, false)
+		l.o.Handler.Up(k.id, k.origin)
 		if !k.unhurried() {
 			return errClosing
 		}

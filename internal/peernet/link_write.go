@@ -21,6 +21,7 @@ type link struct {
 	owner  *Links
 	id     zab.LinkID // 0: came in, and has said nothing yet
 	socket net.Conn
+	origin Origin
 	from   peerwire.Sender // of what is read; what is written is of the other end
 	up     bool            // the handler was told; of the link's goroutine
 	dirty  bool            // in Links.mu.dirty; guarded by Links.mu

@@ -19,6 +19,7 @@ import (
 // LinksOptions are what Links need.
 type LinksOptions struct {
 	Listener     net.Listener // of the quorum port
+	Observers    net.Listener // of the port for observers; nil: there is none
 	DataBytesMax int          // longest data of a packet; 0: peerwire.DataBytesMax
 	// QueueBytesMax is how many bytes may wait on one link; beyond it the link is cut. Four
 	// times as many may wait behind a snapshot, and on all links together: beyond that one is
@@ -39,9 +40,8 @@ type LinksOptions struct {
 // all its calls, one after the other; while a call lasts nothing more is read
 // from that link. A call may use Links, but not Shutdown.
 type Handler interface {
-	// Up reports a link: outgoing if Connect made it. One that came in is told
-	// of with its first message.
-	Up(link zab.LinkID, outgoing bool)
+	// Up reports a link. One that came in is told of with its first message.
+	Up(link zab.LinkID, origin Origin)
 	// Down tells that a link is gone, or that the Connect of that number failed.
 	// Nothing of it comes later.
 	Down(link zab.LinkID)
@@ -54,7 +54,18 @@ type Handler interface {
 	Snapshot(link zab.LinkID, r io.Reader) error
 }
 
-// Links are the connections between a learner and its leader, in either role.
+// Origin is where a link comes from.
+type Origin uint8
+
+// The origins.
+const (
+	Came          Origin = iota // it came to the quorum port
+	CameToObserve               // it came to the port for observers
+	Connected                   // Connect made it
+)
+
+// Links are the connections between a learner and its leader, in either role, or an observer
+// master in the leader's place.
 // All methods may be called by any goroutine. What one goroutine sends on one
 // link arrives in that order.
 type Links struct {
@@ -103,7 +114,12 @@ func NewLinks(o LinksOptions) *Links {
 	l.dialer = dialer{o.Dial, &l.tasks}
 	l.mu.links = make(map[zab.LinkID]*link)
 	l.mu.running = make(map[*link]struct{})
-	l.tasks.Go(func() { accept(l.done, o.Listener, o.Logger, l.welcome) })
+	l.tasks.Go(func() { accept(l.done, o.Listener, o.Logger, func(socket net.Conn) { l.welcome(socket, Came) }) })
+	if o.Observers != nil {
+		l.tasks.Go(func() {
+			accept(l.done, o.Observers, o.Logger, func(socket net.Conn) { l.welcome(socket, CameToObserve) })
+		})
+	}
 	return l
 }
 
@@ -229,6 +245,9 @@ func (l *Links) Cut() {
 	l.mu.Unlock()
 	l.end()
 	l.o.Listener.Close()
+	if l.o.Observers != nil {
+		l.o.Observers.Close()
+	}
 	l.lobby.Close()
 }
 
@@ -239,7 +258,7 @@ func (l *Links) link(id zab.LinkID) *link {
 }
 
 // welcome takes a connection in. It becomes a link with its first message.
-func (l *Links) welcome(socket net.Conn) {
+func (l *Links) welcome(socket net.Conn, origin Origin) {
 	if !l.lobby.Enter(bare(socket)) {
 		socket.Close()
 		return
@@ -255,7 +274,9 @@ func (l *Links) welcome(socket net.Conn) {
 			return
 		}
 		_ = socket.SetWriteDeadline(time.Time{})
-		newLink(l, admitted, peerwire.FromLearner).run()
+		k := newLink(l, admitted, peerwire.FromLearner)
+		k.origin = origin
+		k.run()
 	}()
 }
 

@@ -19,10 +19,20 @@ const (
 
 // Connect dials a leader's quorum port, the first of its addresses that answers,
 // again and again until it succeeds or the limit is over. It ends in
-// Up(outgoing) or in Down. It returns the number that the link will have, so that
+// Up, as Connected, or in Down. It returns the number that the link will have, so that
 // what is said of an older Connect can be told from this one's. A new Connect
 // cancels an unfinished one, and so does Close with its number; nobody is told.
 func (l *Links) Connect(addresses []peerwire.Address, limit time.Duration) zab.LinkID {
+	return l.start(addresses, limit, true)
+}
+
+// ConnectOnce is Connect to an observer master, of which there are others: it does not try
+// again.
+func (l *Links) ConnectOnce(addresses []peerwire.Address, limit time.Duration) zab.LinkID {
+	return l.start(addresses, limit, false)
+}
+
+func (l *Links) start(addresses []peerwire.Address, limit time.Duration, again bool) zab.LinkID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.closed {
@@ -35,13 +45,13 @@ func (l *Links) Connect(addresses []peerwire.Address, limit time.Duration) zab.L
 	l.mu.last++
 	l.mu.dialing, l.mu.cancel = l.mu.last, cancel
 	l.tasks.Add(1)
-	go l.connect(ctx, l.mu.last, addresses)
+	go l.connect(ctx, l.mu.last, addresses, again)
 	return l.mu.last
 }
 
-func (l *Links) connect(ctx context.Context, id zab.LinkID, addresses []peerwire.Address) {
+func (l *Links) connect(ctx context.Context, id zab.LinkID, addresses []peerwire.Address, again bool) {
 	defer l.tasks.Done()
-	k, err := l.dial(ctx, addresses)
+	k, err := l.dial(ctx, addresses, again)
 	if k != nil {
 		k.id = id
 	}
@@ -52,12 +62,16 @@ func (l *Links) connect(ctx context.Context, id zab.LinkID, addresses []peerwire
 		return
 	}
 	if k == nil {
-		l.o.Logger.Warn("connect to the leader's quorum port", slog.Any("addresses", addresses), slog.Any("error", err))
+		where := "connect to the leader's quorum port"
+		if !again {
+			where = "connect to an observer master"
+		}
+		l.o.Logger.Warn(where, slog.Any("addresses", addresses), slog.Any("error", err))
 		l.o.Handler.Down(id)
 		return
 	}
 	k.up = true
-	l.o.Handler.Up(id, true)
+	l.o.Handler.Up(id, Connected)
 	k.run()
 }
 
@@ -77,8 +91,8 @@ func (l *Links) connected(id zab.LinkID, k *link) bool {
 	return true
 }
 
-// dial tries until ctx ends.
-func (l *Links) dial(ctx context.Context, addresses []peerwire.Address) (*link, error) {
+// dial tries until ctx ends, or once.
+func (l *Links) dial(ctx context.Context, addresses []peerwire.Address, again bool) (*link, error) {
 	for pause := pauseMin; ; pause = min(2*pause, connectPause) {
 		attempt, cancel := context.WithTimeout(ctx, attemptMax)
 		socket, at, err := l.dialer.first(attempt, addresses)
@@ -89,7 +103,7 @@ func (l *Links) dial(ctx context.Context, addresses []peerwire.Address) (*link, 
 		if err == nil {
 			return newLink(l, socket, peerwire.FromLeader), nil
 		}
-		if !sleep(ctx, pause, nil) {
+		if !again || !sleep(ctx, pause, nil) {
 			return nil, err
 		}
 	}

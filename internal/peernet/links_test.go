@@ -25,6 +25,7 @@ type call struct {
 	what     string // up, down, message, snapshot
 	link     zab.LinkID
 	outgoing bool
+	observes bool // it came to the port for observers
 	message  zab.Message
 	snapshot string
 }
@@ -69,9 +70,9 @@ func (s *server) expect(link zab.LinkID, want, next string) {
 	s.state[link] = next
 }
 
-func (s *server) Up(link zab.LinkID, outgoing bool) {
+func (s *server) Up(link zab.LinkID, origin Origin) {
 	s.expect(link, "", "up")
-	s.calls <- call{what: "up", link: link, outgoing: outgoing}
+	s.calls <- call{what: "up", link: link, outgoing: origin == Connected, observes: origin == CameToObserve}
 }
 
 func (s *server) Down(link zab.LinkID) {
@@ -719,7 +720,7 @@ type sink struct {
 
 const sinkStep = 1024
 
-func (s *sink) Up(link zab.LinkID, _ bool)               { s.links <- link }
+func (s *sink) Up(link zab.LinkID, _ Origin)             { s.links <- link }
 func (s *sink) Down(zab.LinkID)                          {}
 func (s *sink) Snapshot(_ zab.LinkID, _ io.Reader) error { return nil }
 
@@ -795,4 +796,43 @@ func TestStrangersOfOneHostKeepNoLearnerOut(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	s.receives(zab.KindAck, 1)
+}
+
+// Observers come to a port of their own, and their links are told of as such.
+func TestLinksOfThePortForObserversAreToldApart(t *testing.T) {
+	leavesNothing(t)
+	at := listen(t, "127.0.0.1:0")
+	master := startServer(t, func(o *LinksOptions) { o.Observers = at })
+	observer, follower := startServer(t, nil), startServer(t, nil)
+	observer.ConnectOnce([]peerwire.Address{addressOf(at)}, patience)
+	up := observer.next("up")
+	observer.Send(up.link, &zab.Message{Kind: zab.KindObserverInfo})
+	observer.Flush()
+	if c := master.next("up"); !c.observes || c.outgoing || !up.outgoing {
+		t.Errorf("the link of an observer is told of as %+v, and at its own end as %+v", c, up)
+	}
+	master.receives(zab.KindObserverInfo, 0)
+	join(follower, master)
+	master.Shutdown()
+	observer.next("down")
+	if socket, err := net.Dial("tcp", at.Addr().String()); err == nil {
+		socket.Close()
+		t.Error("the port for observers is open after the end")
+	}
+}
+
+// There are other masters than the one that does not answer.
+func TestConnectOnceDoesNotTryAgain(t *testing.T) {
+	leavesNothing(t)
+	at := listen(t, "127.0.0.1:0")
+	must(t, at.Close())
+	observer := startServer(t, nil)
+	began := time.Now()
+	id := observer.ConnectOnce([]peerwire.Address{addressOf(at)}, patience)
+	if c := get(t, "the end of the attempt", observer.calls); c.what != "down" || c.link != id {
+		t.Errorf("an attempt that is refused ends with %+v, want %d down", c, id)
+	}
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("it took %v", took)
+	}
 }

@@ -98,6 +98,7 @@ func (s *Server) portsFailed() []string {
 	}
 	tell("quorum port", s.quorumPort)
 	tell("election port", s.electionPort)
+	tell("port for observers", s.observerPort)
 	return all
 }
 

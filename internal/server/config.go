@@ -124,6 +124,7 @@ type EnsembleConfig struct {
 	SilenceTime      time.Duration // instead of SyncLimit, if not 0
 	ElectionFinalize time.Duration // wait for a better vote when there is a quorum
 	ConnectTime      time.Duration // cnxTimeout: for a connection between servers
+	ObserverPort     int           // observerMasterPort: followers serve observers there, observers look for them; 0: they do not
 	ListenOnAll      bool          // quorumListenOnAllIPs: the ports for servers are open on all addresses
 	QuorumAddr       string        // host:port to listen on for learners instead of the address in Ensemble, for tests
 	ElectionAddr     string        // the same for votes

@@ -31,8 +31,9 @@ type peers struct {
 	links  *peernet.Links
 	known  atomic.Pointer[addressBook]
 
-	outgoing zab.LinkID // the link to the leader, or the attempt; of the loop
-	up       bool       // it is a link
+	follows  atomic.Bool // the port for observers is open
+	outgoing zab.LinkID  // the link to the leader, or the attempt; of the loop
+	up       bool        // it is a link
 
 	// reading is held while the log is read for a learner: the parts of the log for
 	// many of them come to the loop one by one.
@@ -122,6 +123,9 @@ func (s *Server) listenForPeers() error {
 	}
 	s.quorumPort = ports.New(ports.Options{Name: "quorum port", Logger: s.cfg.Logger})
 	s.electionPort = ports.New(ports.Options{Name: "election port", Logger: s.cfg.Logger})
+	if s.cfg.ObserverPort > 0 {
+		s.observerPort = ports.New(ports.Options{Name: "port for observers", Logger: s.cfg.Logger}) // open while this server follows
+	}
 	err := s.listenPeers(s.quorumPort, s.cfg.QuorumListener, s.cfg.QuorumAddr, line.Quorum, "learners", "the first port")
 	if err == nil {
 		err = s.listenPeers(s.electionPort, s.cfg.ElectionListener, s.cfg.ElectionAddr, line.Election, "votes", "the second port")
@@ -167,7 +171,7 @@ func (s *Server) securedPeers(l net.Listener) net.Listener {
 }
 
 func (s *Server) closePeerListeners() {
-	for _, p := range []*ports.Ports{s.quorumPort, s.electionPort} {
+	for _, p := range []*ports.Ports{s.quorumPort, s.electionPort, s.observerPort} {
 		if p != nil {
 			p.Close()
 		}
@@ -225,6 +229,32 @@ func (p *peers) listen(book *addressBook) {
 		s.quorumPort.Move(quorumAddresses...)
 		s.electionPort.Move(of(electionOf)...)
 	}
+	if s.observerPort == nil {
+		return
+	}
+	if !p.follows.Load() {
+		s.observerPort.Move()
+		return
+	}
+	s.observerPort.Move(of(func(m *ensemble.Member) []ensemble.Address { return s.cfg.ObserverAddresses(m) })...)
+}
+
+// serveObservers opens the port for observers while this server follows, and closes it in
+// any other role: they are to find another master at once.
+func (p *peers) serveObservers(follows bool) {
+	if p.server.observerPort != nil && p.follows.Swap(follows) != follows {
+		p.listen(p.known.Load())
+	}
+}
+
+// ObserverAddresses are where observers find a server that follows: ObserverPort at the hosts of
+// its quorum addresses.
+func (c *EnsembleConfig) ObserverAddresses(m *ensemble.Member) []ensemble.Address {
+	all := slices.Clone(m.Quorum)
+	for i := range all {
+		all[i].Port = uint16(c.ObserverPort)
+	}
+	return all
 }
 
 // advertised is where this server says that its election port is.
@@ -247,8 +277,12 @@ func (p *peers) openVotes(book *addressBook) error {
 
 func (p *peers) openLinks() {
 	s := p.server
+	var observers net.Listener
+	if s.observerPort != nil {
+		observers = s.securedPeers(s.observerPort)
+	}
 	p.links = peernet.NewLinks(peernet.LinksOptions{
-		Listener: s.securedPeers(s.quorumPort), DataBytesMax: s.cfg.ReadBytesMax(),
+		Listener: s.securedPeers(s.quorumPort), Observers: observers, DataBytesMax: s.cfg.ReadBytesMax(),
 		SilenceMax: max(s.cfg.silence(), time.Duration(s.cfg.InitLimit)*s.cfg.TickTime),
 		Hosts:      p.hostsOf,
 		Handler:    p, Dial: s.cfg.PeerDial, Proofs: p.proofs(), Logger: s.cfg.Logger,
@@ -305,8 +339,10 @@ func (p *peers) notified(from quorum.ID, n fle.Notification) {
 }
 
 // Up implements peernet.Handler.
-func (p *peers) Up(link zab.LinkID, outgoing bool) {
-	p.server.inbox.put(replica.Event{Kind: replica.EventLinkUp, Link: link, Outgoing: outgoing})
+func (p *peers) Up(link zab.LinkID, origin peernet.Origin) {
+	p.server.inbox.put(replica.Event{
+		Kind: replica.EventLinkUp, Link: link, Outgoing: origin == peernet.Connected, Observers: origin == peernet.CameToObserve,
+	})
 }
 
 // Down implements peernet.Handler.
@@ -422,9 +458,18 @@ func (p *peers) carryOut(e *zab.Effect) {
 		s.meters.endSync(e.Link)
 	case zab.EffectConnect:
 		p.up = false
-		addresses := p.known.Load().find(e.Server, quorumOf)
+		of := quorumOf
+		if e.Master {
+			of = s.cfg.ObserverAddresses
+		}
+		addresses := p.known.Load().find(e.Server, of)
 		if len(addresses) == 0 {
 			p.outgoing = p.links.Connect(nil, 0) // it ends at once
+			return
+		}
+		if e.Master {
+			s.cfg.Logger.Info("connecting to an observer master", "id", int64(e.Server))
+			p.outgoing = p.links.ConnectOnce(addresses, s.cfg.silence())
 			return
 		}
 		s.cfg.Logger.Info("connecting to the leader", "leader", int64(e.Server))

@@ -130,6 +130,9 @@ func (s *Server) noteStep(effects *replica.Effects) {
 			s.place.proposals.reset() // each leader counts its own, as in ZooKeeper
 		}
 		s.logRole(role, effects.Left)
+		if s.peers != nil {
+			s.peers.serveObservers(role.Mode == ModeFollower)
+		}
 		if s.cfg.RoleChanged != nil {
 			s.cfg.RoleChanged(role)
 		}

@@ -19,6 +19,7 @@ type Server struct {
 	reader                   *replica.Reader
 	clients                  [clientPorts]clientPort
 	quorumPort, electionPort *ports.Ports // nil: the server is standalone
+	observerPort             *ports.Ports // nil: it serves no observers as a follower
 	inbox                    inbox
 	disk                     *disk
 	saver                    *saver

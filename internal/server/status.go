@@ -162,6 +162,8 @@ type Status struct {
 	Elections        int64  // decided since the start
 	Participants     int    // in the configuration in force
 	Learners         []zab.Learner
+	Master           quorum.ID // of an observer: whom it gets its history from, the leader or an observer master
+	HasMaster        bool
 	PendingSyncs     int
 	Committed        zk.Zxid // by this leader; elsewhere as Last
 	LeaderSilent     time.Duration
@@ -245,6 +247,9 @@ func (st *Status) place(r *replica.Replica) {
 	p := r.Peer()
 	st.Elections, st.Learners, st.PendingSyncs = st.Counts.Elections, p.Learners(), p.PendingSyncs()
 	st.SteppedMs = p.NowMs()
+	if id, ok := p.Master(); ok && p.State() == zab.Observing {
+		st.Master, st.HasMaster = id, true
+	}
 	st.Committed, st.LeaderSilent = p.Committed(), time.Duration(p.LeaderSilentMs())*time.Millisecond
 	if st.Ensemble = r.Config(); st.Ensemble == nil {
 		st.Participants = 1
