@@ -29,6 +29,8 @@ const (
 	ackLater  = "our learner acknowledges no proposal before UPTODATE; Apache's may"
 	pingLater = "our leader pings learners that were sent NEWLEADER; Apache's pings sooner"
 	broken    = "only a leader that breaks the protocol gives this reason"
+	spoilt    = "an observer behind a master whose memory is damaged"
+	waits     = "our observer masters let an observer that has more than they have wait; Apache's truncate it"
 	cutting   = "a commit comes after NEWLEADER to an observer that is still truncating its log"
 	vain      = "two epochs in a row that only a server outside the ensemble has promised; internal/zab/paper_test.go has it"
 	later     = "a member that has promised two epochs in a row to leaders that did not come to lead; internal/zab has the story newer_promise"
@@ -46,14 +48,16 @@ var unmet = map[string]string{
 	"a role ends: illegal message":            broken,
 	"a role ends: gap in proposals":           broken,
 	"a role ends: commit of another proposal": broken,
+	"a role ends: observer master is behind":  waits,
 }
 
 // seldom are the rows that a few runs of thousands meet, each with what it takes.
 var seldom = map[string]string{
-	"zab: learner syncing INFORM":            cutting,
-	"zab: learner syncing INFORMANDACTIVATE": cutting + "; internal/replica has the story reconfig_while_cut",
-	"a role ends: old leader":                vain,
-	"a role ends: a later epoch is promised": later,
+	"zab: learner syncing INFORM":                cutting,
+	"zab: learner syncing INFORMANDACTIVATE":     cutting + "; internal/replica has the story reconfig_while_cut",
+	"a role ends: old leader":                    vain,
+	"a role ends: a later epoch is promised":     later,
+	"a role ends: tree differs, asks the leader": spoilt,
 }
 
 // numbering gives each row its number.

@@ -19,6 +19,7 @@ type link struct {
 	id       zab.LinkID
 	stream   *stream
 	outgoing bool // the learner's end
+	observes bool // it came to the port for observers
 	held     bool // a snapshot is being written: what comes after waits
 	waiting  []byte
 	closing  bool
@@ -32,7 +33,11 @@ type link struct {
 func (p *process) toLink(e *zab.Effect) {
 	if e.Kind == zab.EffectConnect {
 		p.dialing++
-		p.dial(e.Server, p.dialing, p.w.nowMs+p.w.plan.InitMs)
+		untilMs := p.w.nowMs + p.w.plan.InitMs
+		if e.Master {
+			untilMs = 0 // once: there are others
+		}
+		p.dial(e.Server, e.Master, p.dialing, untilMs)
 		return
 	}
 	l := p.links[e.Link]
@@ -74,35 +79,35 @@ func senderOf(outgoing bool) peerwire.Sender {
 const redialMs = 50
 
 // dial tries to reach a leader until a time. A newer attempt ends an older one.
-func (p *process) dial(leader quorum.ID, number int, untilMs int64) {
+func (p *process) dial(leader quorum.ID, master bool, number int, untilMs int64) {
 	p.later(p.random.between(0, p.delayMs()), func() {
 		t := p.w.byID(leader)
 		switch {
 		case p.dialing != number:
 		case t.up && t != p && p.reachesLinks(t) && p.w.reachable(p.node, t.node):
-			p.linkUp(t)
+			p.linkUp(t, master)
 		case p.w.nowMs >= untilMs:
 			p.push(replica.Event{Kind: replica.EventLinkDown})
 		default:
-			p.later(redialMs, func() { p.dial(leader, number, untilMs) })
+			p.later(redialMs, func() { p.dial(leader, master, number, untilMs) })
 		}
 	})
 }
 
-func (p *process) linkUp(t *process) {
+func (p *process) linkUp(t *process, master bool) {
 	near, far := p.w.connect(p.node, t.node, p.random, p.delayMs)
 	far.slowMs, far.random = t.delayMs, t.random
-	t.accept(far, false)
-	p.accept(near, true)
+	t.accept(far, false, master)
+	p.accept(near, true, false)
 }
 
 // accept makes a link of one end of a new connection.
-func (p *process) accept(s *stream, outgoing bool) {
+func (p *process) accept(s *stream, outgoing, observes bool) {
 	p.linkID++
-	l := &link{p: p, id: p.linkID, stream: s, outgoing: outgoing}
+	l := &link{p: p, id: p.linkID, stream: s, outgoing: outgoing, observes: observes}
 	p.links[l.id] = l
 	s.received, s.ended = l.read, l.down
-	p.push(replica.Event{Kind: replica.EventLinkUp, Link: l.id, Outgoing: outgoing})
+	p.push(replica.Event{Kind: replica.EventLinkUp, Link: l.id, Outgoing: outgoing, Observers: observes})
 }
 
 // down is the end of the link.
@@ -194,6 +199,10 @@ func (l *link) packet(b []byte) bool {
 		p.w.tally.Diff++
 	case zab.KindTrunc:
 		p.w.tally.Trunc++
+	}
+	p.masterHands(&m)
+	if l.masterAnswers(&m) {
+		return true
 	}
 	p.w.watcher.touches.received(l, &m)
 	p.push(replica.Event{Kind: replica.EventMessage, Link: l.id, Message: &m})

@@ -101,6 +101,10 @@ const (
 	// Weights (mutant_weight.go).
 	WeightZeroLeads
 
+	// Observer masters (masters.go).
+	MasterUncommitted
+	MasterAnswers
+
 	mutants
 )
 
@@ -189,6 +193,9 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	PingsHalved: {"pings-halved", "found here", "a leader sends a ping each tick, however short the silence that its learners allow"},
 
 	WeightZeroLeads: {"weight-zero-leads", "found here", "a leader that a reconfig leaves without weight leads on"},
+
+	MasterUncommitted: {"master-uncommitted", "made up", "an observer master hands on proposals, not commits"},
+	MasterAnswers:     {"master-answers", "made up", "an observer master lets clients have their sessions, and does not ask the leader"},
 
 	ReadErrorIsTheEnd: {"read-error-is-the-end", "FAST 2017 (Ganesan)", "a log that cannot be read is taken to end there"},
 }

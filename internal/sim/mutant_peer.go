@@ -68,6 +68,8 @@ func (p *process) mutateMessage(l *link, m *zab.Message) (times int) {
 		if l.halved {
 			return 0
 		}
+	case p.w.is(MasterUncommitted) && m.Kind == zab.KindInform && l.observes:
+		return 0 // it was handed on before
 	case p.w.is(SessionRevived) && m.Kind == zab.KindRevalidate && p.leads():
 		m.Valid = true
 	case p.w.is(FullLeaderStays) && m.Kind == zab.KindPing && m.Zxid == zk.NoZxid:

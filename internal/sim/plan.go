@@ -17,6 +17,7 @@ type Plan struct {
 	Participants int
 	Observers    int  // their places follow those of the participants
 	Spares       int  // after them: not in the ensemble, they wait to be taken in
+	Masters      bool // followers serve the observers: masters.go
 	ZeroID       bool // ids begin with 0, not with 1
 	Reconfig     bool // reconfigEnabled
 	AutoCreate   bool // db.autocreate: an empty disk is taken for a new server's
@@ -75,6 +76,7 @@ func Draw(seed uint64) Plan {
 	if r.oneIn(4) {
 		p.Observers = 1 + r.below(2)
 	}
+	p.masters(branch(seed, "masters", 0))
 	p.weights(branch(seed, "weights", 0))
 	p.settings(r)
 	p.ensemble(branch(seed, "ensemble", 0))

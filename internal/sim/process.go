@@ -140,8 +140,8 @@ func (p *process) options() replica.Options {
 		Zab: zab.Options{
 			ID: p.id, Observer: p.observes(), TickMs: plan.TickMs, InitMs: plan.InitMs, SyncMs: plan.SyncMs,
 			HistoryMax: p.settings.historyMax, HistoryBytes: int64(plan.historyBytes()), CounterMax: plan.CounterMax,
-			ForceSnapshot: p.settings.forceSnapshot,
-			Met:           func(r zab.Row) { p.met(rows.messages[r]) },
+			ForceSnapshot: p.settings.forceSnapshot, Masters: plan.Masters,
+			Met: func(r zab.Row) { p.met(rows.messages[r]) },
 		},
 		Election: fle.Config{
 			FinalizeMs: plan.FinalizeMs, ResendMinMs: 200, ResendMaxMs: 2000,

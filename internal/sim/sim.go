@@ -16,7 +16,7 @@
 //	client.go   a client's shell; workload.go what it asks for
 //	observe.go  tells the checkers; coverage.go counts what a run has met
 //	converge.go  the end: everything heals, and must come to rest
-//	mutant.go   known bugs, put back around a server
+//	mutant.go   known bugs, put back around a server; masters.go: of observer masters
 //
 // What always holds: the same plan gives the same trace, on every system. The
 // package starts no goroutine, reads no clock, and nothing depends on the order

@@ -129,12 +129,16 @@ func (s *touches) sure(p *process, id zk.SessionID) {
 	}
 }
 
-// message is what a learner has sent a leader. If the link was ended in the same step,
+// message is what a learner has sent a leader, or an observer master, which is to tell it to
+// the leader with its own. If the link was ended in the same step,
 // the leader may have done that before.
 func (s *touches) message(p *process, m *zab.Message, over bool) {
 	for id, sure := range s.told[m] {
 		switch {
+		case !p.leads() && sure && !over && p.hands(id):
+			s.sure(p, id)
 		case !p.leads():
+			s.maybe(p, id)
 		case sure && !over:
 			s.w.watcher.expiry.Alive(p.id, id, p.now().MonoMs)
 		default:
