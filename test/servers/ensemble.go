@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,6 +42,10 @@ type EnsembleOptions struct {
 
 	// Proxied puts proxies between all servers, see Ensemble.Network.
 	Proxied bool
+
+	// Masters has followers serve observers (observerMasterPort). Observers look for
+	// them at one port, so each member has an address of its own, 127.0.0.ID.
+	Masters bool
 
 	// Reconfig lets the ensemble's configuration change: the servers' addresses
 	// for clients stand in it, and each server keeps its zoo.cfg over a start.
@@ -86,6 +91,13 @@ func NewEnsemble(ctx context.Context, o EnsembleOptions) (*Ensemble, error) {
 	}
 	for _, id := range o.Observers {
 		e.Member(id).Observer = true
+	}
+	if o.Masters {
+		port, err := e.freePort()
+		if err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+		e.options.Config = append(slices.Clone(o.Config), fmt.Sprintf("observerMasterPort=%d", port))
 	}
 	if o.Proxied {
 		if err := e.proxy(); err != nil {

@@ -71,7 +71,11 @@ func (m *Member) lineFor(reader *Member) string {
 	if m.Observer {
 		role = "observer"
 	}
-	line := fmt.Sprintf("server.%d=127.0.0.1:%d:%d:%s", m.ID, at.quorum, at.election, role)
+	host := "127.0.0.1"
+	if m.ensemble.options.Masters {
+		host = fmt.Sprintf("127.0.0.%d", m.ID)
+	}
+	line := fmt.Sprintf("server.%d=%s:%d:%d:%s", m.ID, host, at.quorum, at.election, role)
 	if m.ensemble.options.Reconfig {
 		line += fmt.Sprintf(";127.0.0.1:%d", m.clientPort)
 	}

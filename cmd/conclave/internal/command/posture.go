@@ -278,7 +278,11 @@ func peerPorts(cfg *server.Config) []string {
 	if m == nil {
 		return nil
 	}
-	return slices.Concat(cfg.PeerAddresses(m.Quorum), cfg.PeerAddresses(m.Election))
+	all := slices.Concat(cfg.PeerAddresses(m.Quorum), cfg.PeerAddresses(m.Election))
+	if cfg.ObserverPort > 0 && !m.Observer {
+		all = append(all, cfg.PeerAddresses(cfg.ObserverAddresses(m))...)
+	}
+	return all
 }
 
 // limits are those that are on.

@@ -67,7 +67,7 @@ const (
 	whyPool    = "no meaning: requests pass through one loop in batches, and not through queues with threads of their own"
 	whyCache   = "no meaning: there is no cache of replies"
 	whyDead    = "no meaning: a watch goes with its connection at once"
-	whyMasters = "no meaning: there are no observer masters"
+	whyMasters = "no meaning: what an observer master hands on leaves in the step that delivers it"
 	whyAdmin   = "no meaning: the admin port has no snapshot and no restore"
 	whyJava    = "no meaning: there is no Java process; `go_gc_duration_seconds` tells of pauses"
 	whyEnds    = "no meaning: such an error ends the server"
@@ -173,7 +173,7 @@ var names = []name{
 	{name: "synced_followers", kind: gauge, text: "followers with a vote that are served", value: synced(0)},
 	{name: "synced_non_voting_followers", kind: gauge, text: "followers without one", value: synced(2)},
 	{name: "synced_observers", kind: gauge, text: "observers that are served", value: func(s *sample) (float64, bool) {
-		_, observers, _ := s.Synced() // none on a follower, which has no learners
+		_, observers, _ := s.Synced() // on a follower those of an observer master
 		return float64(observers), s.Mode == server.ModeLeader || s.Mode == server.ModeFollower
 	}},
 	{name: "pending_syncs", kind: gauge, text: "syncs that this leader has not answered", value: leading(func(s *sample) float64 { return float64(s.PendingSyncs) })},

@@ -83,7 +83,7 @@ func (s *setting) asks(value string) bool {
 const (
 	whyLinks     = "links between servers are read and written without waiting for each other"
 	whySync      = "a learner is synchronized from memory, from the log or by a snapshot, whichever is enough"
-	whyMaster    = "this version has no observer masters: observers follow the leader"
+	whyMaster    = "an observer is given the history and what follows it in one step, so there is no cache of transactions to bound: commitLogCount is for both"
 	whyAddresses = "all addresses of a server are tried"
 	whyOracle    = "this version asks no oracle"
 	whyLoop      = "requests are batched by what has arrived, not by time and number"
@@ -321,7 +321,7 @@ func (r *reader) ensembleKeys() map[string]setting {
 		"electionAlg":                                used(fastElection, "3", "nothing else is taken"),
 		"electionPortBindRetry":                      idle(count, "a port that cannot be opened ends the start, and what supervises the server tries again"),
 		"cnxTimeout":                                 used(millis(&c.ConnectTime, 1), "5000 ms", "a connection to another server's election port that is not open by then is given up"),
-		"observerMasterPort":                         inEnsemble(refused(port(nil), "0", whyMaster)),
+		"observerMasterPort":                         inEnsemble(used(port(&c.ObserverPort), "0", "a follower serves observers at this port of its quorum addresses, and an observer connects to that of a participant, by turns, in the leader's place; 0: observers connect to the leader. The same on all servers")),
 		"observerMaster.sizeLimit":                   idle(count, whyMaster),
 		"observer.reconnectDelayMs":                  idle(count, "an observer looks for the leader at once"),
 		"observer.election.DelayMs":                  idle(count, "an observer looks for the leader at once"),

@@ -41,6 +41,9 @@ func (r *reader) ports() {
 		for i := range all[first:] {
 			all[first+i].votes = true
 		}
+		if c.ObserverPort > 0 && !c.Line().Observer {
+			addPeers("observerMasterPort", c.ObserverAddresses(c.Line()))
+		}
 	}
 	add("clientPort", r.clientHost, r.clientPort)
 	add("secureClientPort", r.secureHost, r.securePort)

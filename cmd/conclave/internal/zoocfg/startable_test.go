@@ -202,6 +202,7 @@ func TestPortsThatCannotBeOpenBesideEachOtherAreRefused(t *testing.T) {
 	for lines, want := range map[string]string{
 		"admin.serverPort=2182\n":                                                                      "/etc/zoo.cfg:6: admin.serverPort: port 2182 is that of clientPort, too",
 		"admin.serverPort=2182\nadmin.enableServer=false\n":                                            "",
+		"observerMasterPort=3888\n":                                                                    "/etc/zoo.cfg:6: observerMasterPort: port 3888 is that of server.2, too",
 		"admin.serverPort=3888\nadmin.serverAddress=0.0.0.0\n":                                         "/etc/zoo.cfg:6: admin.serverPort: port 3888 is that of server.2, too",
 		"admin.serverPort=3888\nadmin.serverAddress=127.0.0.1\n":                                       "",
 		"admin.serverPort=3888\nadmin.serverAddress=127.0.0.1\nquorumListenOnAllIPs=true\n":            "/etc/zoo.cfg:6: admin.serverPort: port 3888 is that of server.2, too",

@@ -1,0 +1,101 @@
+//go:build linux && interop
+
+package ensemble
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/test/servers"
+	"github.com/conclave-project/conclave/test/workload"
+)
+
+// Observers of both kinds are served by followers of both kinds, in the leader's place: a
+// client of each does everything, the masters are killed one after the other, and so is the
+// leader.
+func TestObserverMasters(t *testing.T) {
+	for _, mix := range []struct{ name, kinds string }{
+		{"observes by way of Java masters", "J9 J9 J9 G G"},
+		{"observed by Java", "G G G J9 J9"},
+		{"observes by way of Java masters, and leads", "J9 J9 G G J9"},
+		{"alone", "G G G G G"},
+	} {
+		t.Run(mix.name, func(t *testing.T) {
+			s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, mix.kinds), Observers: []int{4, 5}, Masters: true})
+			s.startUnder(3)
+			s.work(workload.Options{Writers: 2, Readers: 1, Pause: time.Millisecond, StaleAllowed: true})
+			s.java = startJava(t, servers.Apache39, s.load, s.e.Addrs())
+			s.await(200)
+			s.startRest()
+			for _, m := range s.e.Members {
+				everyOperation(t, m)
+				syncsAmongWrites(t, m)
+			}
+			for _, id := range []int{4, 5} {
+				s.ends(s.e.Member(id))
+				master := s.masterOf(id, 3)
+				if n := s.metric(master, "zk_synced_observers"); n < 1 {
+					t.Errorf("server %d serves %v observers, and observer %d", master.ID, n, id)
+				}
+				must(t, master.Kill())
+				s.await(200)
+				s.startRest()
+				s.masterOf(id, 3)
+			}
+			must(t, s.e.Member(3).Kill())
+			leader := s.leader().ID
+			s.await(200)
+			s.startRest()
+			for _, id := range []int{4, 5} {
+				s.masterOf(id, leader)
+				syncsAmongWrites(t, s.e.Member(id))
+			}
+			s.await(200)
+			s.check()
+			if n := s.lost(); n != 0 {
+				t.Errorf("%d sessions were lost", n)
+			}
+		})
+	}
+}
+
+// masterOf waits until an observer is served by another server than the leader.
+func (s *scene) masterOf(id, leader int) *servers.Member {
+	s.t.Helper()
+	var master int
+	waitFor(s.t, fmt.Sprintf("observer %d has a master", id), func() bool {
+		master = int(s.metric(s.e.Member(id), "zk_observer_master_id"))
+		return master > 0 && s.e.Member(master).Running()
+	})
+	if master == leader {
+		s.t.Fatalf("observer %d is served by the leader", id)
+	}
+	return s.e.Member(master)
+}
+
+// metric is a figure of mntr, -1 if it is not told now.
+func (s *scene) metric(m *servers.Member, name string) float64 {
+	s.t.Helper()
+	all, err := servers.Metrics(m.Addr)
+	if n, ok := all[name]; ok && err == nil {
+		return n
+	}
+	return -1
+}
+
+// A session goes among observers and their masters. What comes late from the server that it
+// has left is refused, also where both are behind one master.
+func TestSessionsMoveBehindMasters(t *testing.T) {
+	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "G G G G J9"), Observers: []int{4, 5}, Masters: true})
+	s.startUnder(3)
+	s.startRest()
+	for _, from := range s.e.Members {
+		for _, to := range s.e.Members {
+			if from != to {
+				moves(t, from, to)
+			}
+		}
+		s.ends(from)
+	}
+}
