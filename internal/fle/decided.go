@@ -21,7 +21,7 @@ type asker struct {
 // decide ends the election by votes.
 func (m *Machine) decide(nowMs int64, agreed quorum.IDs) {
 	invariant.Check(agreed.Has(m.cfg.ID), "fle-F3: the own vote is not among the equal ones")
-	invariant.Check(m.set.Enough(agreed), "fle-F3: decided without a quorum")
+	invariant.Check(m.set.Enough(agreed) || m.ensemble.Alone && m.proposal.Leader == m.cfg.ID, "fle-F3: decided without a quorum")
 	m.takeRole(nowMs, Elected{Vote: m.proposal, Round: m.round}, agreed)
 	m.tellOthers(agreed)
 }
@@ -141,7 +141,7 @@ func (m *Machine) leaves(id quorum.ID) {
 		return
 	}
 	m.out = append(m.out, Disloyal{id})
-	if !m.set.Enough(m.supporters) {
+	if !m.set.Enough(m.supporters) && !m.ensemble.Alone {
 		m.doubt()
 	}
 }

@@ -21,10 +21,13 @@
 //	        round; the own vote is among the equal ones. So the leader's history
 //	        is not older than that of any member of the quorum, but in rounds in
 //	        which servers of the configuration in force come first: Zab's
-//	        discovery refuses a leader whose history is too short.
+//	        discovery refuses a leader whose history is too short. With the
+//	        oracle's permission a server elects itself, when for a pause it has not
+//	        had another vote.
 //	fle-F4  A server joins a leadership that others report only when a quorum has
 //	        said that it follows that leader, or in this round votes for it, and
-//	        the leader itself has said LEADING (ZOOKEEPER-569).
+//	        the leader itself has said LEADING (ZOOKEEPER-569). Where an oracle
+//	        lets one of two lead, the other one takes what the leader says itself.
 //	fle-F5  A server makes itself leader only as a participant with weight, and
 //	        only in the round it is in (ZOOKEEPER-975, 1514).
 //	fle-F6  Votes with zxid -1, of servers without a history that can be

@@ -28,6 +28,9 @@ type Ensemble struct {
 	// Fixed: this server takes part in no change of the ensemble (reconfigEnabled is
 	// off). It adopts a newer configuration only if a quorum of Committed has it.
 	Fixed bool
+	// Oracle: Committed has two participants, of which one may go on without the other if
+	// somebody from outside says so; Alone: this one.
+	Oracle, Alone bool
 }
 
 // Event is something that happened. One is given at a time.

@@ -83,7 +83,7 @@ func (m *Machine) startRound(nowMs, round int64, first Vote) {
 	invariant.Check(round > m.round, "fle-F1: the round does not grow")
 	m.round = round
 	m.roundEndMs = 0
-	if (m.ensemble.Seen != nil || m.ensemble.Learned != nil) && m.participant() {
+	if (m.ensemble.Seen != nil || m.ensemble.Learned != nil || m.ensemble.Alone) && m.participant() {
 		m.roundEndMs = nowMs + roundResends*m.cfg.ResendMinMs
 	}
 	m.votes = make(tally)
@@ -320,7 +320,7 @@ func (m *Machine) lookingReceivesDecided(nowMs int64, from quorum.ID, n *Notific
 // is proposed may be in this server's log alone, and never come.
 func (m *Machine) joins(nowMs int64, t tally, b lastVote, same func(a, b lastVote) bool) bool {
 	agreed := t.agreeing(m.set.Participants(), b, same)
-	if m.set.Weight(b.Leader) == 0 || !m.ensemble.Committed.Enough(agreed) {
+	if m.set.Weight(b.Leader) == 0 || !m.ensemble.Committed.Enough(agreed) && !m.leadsAlone(b) {
 		return false
 	}
 	switch {
@@ -340,6 +340,20 @@ func (m *Machine) joins(nowMs int64, t tally, b lastVote, same func(a, b lastVot
 	return true
 }
 
+// leadsAlone reports whether a vote is that of a leader which the oracle may let lead without
+// another: it has not let this server, which may join it then. If it leads nobody, the
+// connection to it shows that.
+func (m *Machine) leadsAlone(b lastVote) bool {
+	return m.ensemble.Oracle && !m.ensemble.Alone && b.state == Leading && b.Leader != m.cfg.ID
+}
+
+// electsItself reports whether this server is to lead without another: the oracle says so, and
+// in this round nobody else has voted, for a whole pause.
+func (m *Machine) electsItself() bool {
+	return m.ensemble.Alone && m.participant() && trusted(m.initial.Zxid) && m.proposal == m.initial &&
+		m.set.Weight(m.cfg.ID) > 0 && len(m.votes) == 1
+}
+
 // tick does what is due while looking.
 func (m *Machine) tick(nowMs int64) {
 	if m.state != Looking || m.look == nil {
@@ -353,6 +367,10 @@ func (m *Machine) tick(nowMs int64) {
 	}
 	if m.roundEndMs != 0 && nowMs >= m.roundEndMs {
 		m.startRound(nowMs, m.round+1, m.initial)
+		return
+	}
+	if nowMs >= m.resendMs && m.electsItself() {
+		m.decide(nowMs, quorum.MakeIDs(m.cfg.ID))
 		return
 	}
 	if nowMs >= m.resendMs {

@@ -3,6 +3,7 @@ package fle
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,6 +68,16 @@ func (s *script) command(fields []string) {
 		s.ensemble.Version = s.number(fields[1])
 	case "fixed": // of the ensemble of servers made from here on
 		s.ensemble.Fixed = true
+	case "oracle": // of the ensemble of servers made from here on
+		s.ensemble.Oracle = true
+	case "alone": // alone ID...: the oracle lets these servers lead without another, and no others
+		for _, id := range s.net.ids {
+			e := s.ensemble
+			e.Alone = slices.Contains(fields[1:], fmt.Sprint(id))
+			if e.Alone != s.net.machines[id].ensemble.Alone {
+				s.net.step(id, Reconfigured{e})
+			}
+		}
 	case "servers", "observers": // servers ID...: new machines, also after a crash
 		for i := range fields[1:] {
 			cfg := s.cfg

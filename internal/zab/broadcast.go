@@ -96,7 +96,7 @@ func (p *Peer) tryCommit() {
 		have := p.participants(p.durable >= r.Zxid, func(l *link) bool {
 			return l.stage >= linkSynced && l.acked >= r.Zxid
 		})
-		if !p.verifier(r.Zxid).Enough(have) || p.syncBefore(r.Zxid) {
+		if !p.decides(p.verifier(r.Zxid), have) || p.syncBefore(r.Zxid) {
 			break
 		}
 		if !p.commit(r) {
@@ -193,7 +193,7 @@ func (p *Peer) trySyncs() {
 	for len(ld.syncs) > 0 {
 		s := ld.syncs[0]
 		answered := p.participants(true, func(l *link) bool { return l.stage == linkServing && l.round >= s.round })
-		if ld.committed < s.after || ld.round < s.round || !p.verifier(p.history.last).Enough(answered) {
+		if ld.committed < s.after || ld.round < s.round || !p.decides(p.verifier(p.history.last), answered) {
 			return
 		}
 		ld.syncs = ld.syncs[1:]

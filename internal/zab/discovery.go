@@ -91,7 +91,7 @@ func (p *Peer) dropOlder(l *link, server quorum.ID) {
 // all that they have accepted, so above all that any leader may have begun.
 func (p *Peer) tryEpoch() {
 	here := p.participants(true, func(l *link) bool { return l.stage >= linkGreeted })
-	if p.lead.stage != leaderGathering || !p.electors().Enough(here) {
+	if p.lead.stage != leaderGathering || !p.enough(p.electors(), here) {
 		return
 	}
 	p.lead.enter(leaderPromising, p.nowMs)
@@ -136,7 +136,7 @@ func (p *Peer) isAhead(current int64, last zk.Zxid) bool {
 // tryDiscovered ends discovery when a quorum has accepted the epoch.
 func (p *Peer) tryDiscovered() {
 	agreed := p.participants(true, func(l *link) bool { return l.counted && l.stage >= linkAgreed })
-	if p.lead.stage != leaderComparing || !p.electors().Enough(agreed) {
+	if p.lead.stage != leaderComparing || !p.enough(p.electors(), agreed) {
 		return
 	}
 	p.lead.enter(leaderNoting, p.nowMs)

@@ -44,6 +44,7 @@ const (
 	EventSpace                        // the disk has space for records if OK, else none
 	EventDiverged                     // a transaction's digest is not that of the tree
 	EventMoves                        // bytes of a snapshot have gone out, or come in, on Link
+	EventOracle                       // OK: this server may decide alone, see oracle.go
 
 	eventKinds
 )

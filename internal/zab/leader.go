@@ -206,6 +206,11 @@ func (p *Peer) leaderTick() {
 			return
 		}
 	}
+	if p.alone {
+		if p.tryCommit(); p.lead == nil { // what has waited for a learner that has gone
+			return
+		}
+	}
 	if ld.stage >= leaderSyncing && p.nowMs >= ld.pingMs {
 		ld.pingMs = p.nowMs + p.opts.PingMs()
 		for _, l := range ld.links {
@@ -219,6 +224,9 @@ func (p *Peer) leaderTick() {
 // of the new ensemble may take the history over yet, as when the change was
 // allowed (InStep).
 func (p *Peer) hasQuorum() bool {
+	if p.alone {
+		return true
+	}
 	if synced := p.participants(true, func(l *link) bool { return l.stage >= linkSynced }); !p.config.Quorum.Enough(synced) {
 		return false
 	}

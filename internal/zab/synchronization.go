@@ -258,7 +258,7 @@ func (p *Peer) leaderAckNewLeader(l *link, m *Message) {
 func (p *Peer) tryEstablished() {
 	ld := p.lead
 	synced := p.participants(true, func(l *link) bool { return l.stage >= linkSynced })
-	if ld.stage != leaderSyncing || !p.verifier(p.history.last).Enough(synced) {
+	if ld.stage != leaderSyncing || !p.enough(p.verifier(p.history.last), synced) {
 		return
 	}
 	ld.enter(leaderServing, p.nowMs)

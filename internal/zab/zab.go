@@ -22,7 +22,9 @@
 //	zab-Z6  Transactions are delivered in zxid order, each once, none before it
 //	        is in the log, or on its way there.
 //	zab-Z7  A leader commits in order, at most what it has proposed, and only
-//	        what a quorum of participants has; observers never count.
+//	        what a quorum of participants has; observers never count. With the
+//	        oracle's permission it is enough that itself has it while no other
+//	        participant is being given its history, or has it.
 //	zab-Z8  On every link proposals leave in zxid order without a gap.
 //	zab-Z9  No election begins while the disk still works for the last role
 //	        (ZOOKEEPER-4712): Look comes after the last completion.
@@ -127,6 +129,7 @@ type Peer struct {
 	yieldedMs         [3]int64 // when it yielded to such promises, 0 for never
 	needSnapshot      bool     // the log could not be cut: the whole state must come
 	full              bool     // the disk has no space for records
+	alone             bool     // the oracle permits it to decide alone
 	masterTries       int      // how often this observer has chosen a master
 	soughtMs          int64    // since when it has sought one, 0: it has one
 	toLeader          bool     // it goes to the leader next
@@ -228,6 +231,7 @@ var eventHandlers = [eventKinds]func(*Peer, *Event){
 	EventSpace:       (*Peer).onSpace,
 	EventDiverged:    (*Peer).onDiverged,
 	EventMoves:       (*Peer).onMoves,
+	EventOracle:      (*Peer).onOracle,
 }
 
 // WakeMs returns when the peer wants a step at the latest, for what it does by

@@ -21,6 +21,7 @@ import (
 //	propose ID [N]                                  clients of a leader write
 //	forward ID, sync ID, revalidate ID              a client of a server writes, syncs, comes back
 //	touched ID                                      a client of a learner is gone
+//	alone ID, together ID                           the oracle permits a server to decide alone, or not
 //	cut A B, oneway A B, heal                       links stall, and go on
 //	crash ID, restart ID, hold ID, release ID       processes; disks that stall
 //	tick MS                                         time passes, and everybody is told
@@ -141,6 +142,8 @@ func (p *player) toServer(fields []string, numbers []int) error {
 		s.revalidates()
 	case "touched":
 		s.push(zab.Event{Kind: zab.EventTouched})
+	case "alone", "together":
+		s.push(zab.Event{Kind: zab.EventOracle, OK: fields[0] == "alone"})
 	case "crash":
 		p.w.Crash(s.id)
 	case "restart":
