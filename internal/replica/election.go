@@ -117,7 +117,24 @@ func (r *Replica) noteVote(from quorum.ID, n *fle.Notification) {
 }
 
 // tellElection tells the election which configurations count now.
-func (r *Replica) tellElection() { r.vote(fle.Reconfigured{Ensemble: r.ensemble.forElection()}) }
+func (r *Replica) tellElection() {
+	r.tellAlone()
+	r.vote(fle.Reconfigured{Ensemble: r.ensemble.forElection()})
+}
+
+// onOracle takes what the oracle says.
+func (r *Replica) onOracle(e *Event) {
+	if r.ensemble.take(e.OK) {
+		r.tellElection()
+	}
+}
+
+// tellAlone tells the peer whether this server may decide alone.
+func (r *Replica) tellAlone() {
+	if alone := r.ensemble.alone() && !r.trust.voteless(); r.ensemble.tell(alone) {
+		r.order(zab.Event{Kind: zab.EventOracle, OK: alone})
+	}
+}
 
 // electionTick lets the election look at the time.
 func (r *Replica) electionTick() {

@@ -20,12 +20,16 @@ type ensembleState struct {
 	pending  *ensemble.Config // see Options.Pending; nil when an established leader has decided
 	deciding *ensemble.Config // decided here, on its way into the log
 	offered  *ensemble.Config // what the leader said with NEWLEADER
+
+	oracle  bool // see Options.Oracle
+	permits bool // it permits this server to go on alone
+	told    bool // the peer has been told that this server may decide alone
 }
 
 // newEnsembleState returns the state of a server that starts with a configuration in
 // force, nil without an ensemble, and a log that ends at last.
 func newEnsembleState(opts *Options, inForce *ensemble.Config, last zk.Zxid) ensembleState {
-	e := ensembleState{id: opts.Zab.ID, enabled: opts.ReconfigEnabled, observer: opts.Zab.Observer, inForce: inForce}
+	e := ensembleState{id: opts.Zab.ID, enabled: opts.ReconfigEnabled, observer: opts.Zab.Observer, inForce: inForce, oracle: opts.Oracle}
 	if inForce == nil {
 		return e
 	}
@@ -97,7 +101,34 @@ func (e *ensembleState) forElection() fle.Ensemble {
 	if e.learned != nil && e.learned.Version > max(e.inForce.Version, f.SeenVersion) {
 		f.Learned = e.learned.Quorum()
 	}
+	f.Oracle, f.Alone = e.ofTwo(), e.alone()
 	return f
+}
+
+// ofTwo reports whether the oracle has a say: there are two participants, whose votes are
+// worth the same, and no change is under way.
+func (e *ensembleState) ofTwo() bool {
+	c := e.inForce
+	return e.oracle && c != nil && len(c.Participants()) == 2 && c.Groups == nil && len(c.Weights) == 0 && e.next == nil && e.learned == nil
+}
+
+// alone reports whether this server may go on without the other one.
+func (e *ensembleState) alone() bool {
+	return e.permits && e.ofTwo() && e.inForce.Participants().Has(e.id)
+}
+
+// take takes what the oracle says, and reports whether it is news.
+func (e *ensembleState) take(permits bool) bool {
+	news := e.permits != permits && !e.standalone()
+	e.permits = permits
+	return news
+}
+
+// tell notes what the peer is told, and reports whether that is news.
+func (e *ensembleState) tell(alone bool) bool {
+	news := e.told != alone
+	e.told = alone
+	return news
 }
 
 // votesNext reports whether a proposed configuration has this server as a

@@ -74,6 +74,7 @@ type Options struct {
 	UpgradeSessions   bool
 	ReadOnly          bool // see readonly.go
 	NoClientsOfLeader bool // a leader takes no clients
+	Oracle            bool // of two participants one may go on alone, as EventOracle says
 	ReconfigEnabled   bool
 	Reconfig          ensemble.Rules
 	Pending           *ensemble.Config // proposed when the server stopped, by its files; nil for none. Not one whose zxid the log has reached
@@ -213,6 +214,8 @@ func (r *Replica) newPeer(stored zab.Stored) {
 	if r.full {
 		r.order(zab.Event{Kind: zab.EventSpace})
 	}
+	r.ensemble.tell(false) // this peer knows nothing yet
+	r.tellAlone()
 }
 
 func (r *Replica) newElection() {
@@ -315,4 +318,5 @@ var handlers = [eventKinds]func(*Replica, *Event){
 	EventLoaded:       (*Replica).onLoaded,
 	EventLogRead:      (*Replica).onLogRead,
 	EventMoves:        (*Replica).onMoves,
+	EventOracle:       (*Replica).onOracle,
 }

@@ -92,6 +92,8 @@ var commands = map[string]func(*player, []string){
 	"reconfig":   (*player).reconfig,   // reconfig C [joining=A,B] [observing=A] [leaving=A,B] [members=A,B] [version=V]
 	"touch":      (*player).touch,      // touch C: a ping of its client
 	"disconnect": (*player).disconnect, // disconnect C
+	"alone":      (*player).oracle,     // alone A: the oracle lets it go on without another
+	"together":   (*player).oracle,     // together A: the oracle takes that back
 	"full":       (*player).full,       // full A: its disk has no space for records
 	"space":      (*player).full,       // space A: it has again
 	"spoil":      (*player).spoil,      // spoil A PATH: its tree gets what no transaction has
@@ -156,6 +158,8 @@ func (p *player) option(f []string) {
 			o.Zab.HistoryMax = int(p.number(value))
 		case "forceSnapshot":
 			o.Zab.ForceSnapshot = true
+		case "oracle":
+			o.Oracle = true
 		case "masters":
 			o.Zab.Masters = true
 		case "linearizable":
@@ -410,4 +414,11 @@ func (p *player) pending(f []string) {
 	config, err := ensemble.Parse(fmt.Sprintf("%sversion=%x", text, p.number(f[1])))
 	must(p.t, err)
 	p.w.opts.Pending = config
+}
+
+// oracle is what the oracle says of a server.
+func (p *player) oracle(f []string) {
+	s := p.server(f[1])
+	s.alone = f[0] == "alone"
+	s.push(replica.Event{Kind: replica.EventOracle, OK: s.alone})
 }

@@ -59,6 +59,7 @@ type server struct {
 	dialing  *quorum.ID // nil: nobody
 	masters  bool       // at the port for observers
 	untilMs  int64
+	alone    bool   // the oracle lets it go on without another
 	role     string // told last
 }
 

@@ -125,10 +125,13 @@ type EnsembleConfig struct {
 	ElectionFinalize time.Duration // wait for a better vote when there is a quorum
 	ConnectTime      time.Duration // cnxTimeout: for a connection between servers
 	ObserverPort     int           // observerMasterPort: followers serve observers there, observers look for them; 0: they do not
-	ListenOnAll      bool          // quorumListenOnAllIPs: the ports for servers are open on all addresses
-	QuorumAddr       string        // host:port to listen on for learners instead of the address in Ensemble, for tests
-	ElectionAddr     string        // the same for votes
-	QuorumListener   net.Listener  // instead of QuorumAddr, for tests
+	// Oracle reports whether this server may go on without the other of two participants
+	// (oraclePath). It is asked four times a tick, by a goroutine of its own. Nil: never.
+	Oracle           func() bool
+	ListenOnAll      bool         // quorumListenOnAllIPs: the ports for servers are open on all addresses
+	QuorumAddr       string       // host:port to listen on for learners instead of the address in Ensemble, for tests
+	ElectionAddr     string       // the same for votes
+	QuorumListener   net.Listener // instead of QuorumAddr, for tests
 	ElectionListener net.Listener
 	PeerDial         peernet.DialFunc // nil dials; tests cut connections with it
 	// SecurePeers makes the connections of a port for servers speak TLS, as those of

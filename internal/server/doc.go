@@ -37,6 +37,7 @@
 //
 //	peers.go        the connections to the other servers
 //	peerinbox.go    bounds what they send
+//	oracle.go       asks whether one of two servers may go on alone
 //	behind.go       knows since when that waits
 //	busy.go         says for a loop at a long step that it works
 //	moves.go        snapshots on their links

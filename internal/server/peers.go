@@ -193,6 +193,9 @@ func (s *Server) connectPeers() error {
 	}
 	p.openLinks()
 	p.listen(book)
+	if s.cfg.Oracle != nil {
+		s.task(p.askOracle)
+	}
 	return nil
 }
 

@@ -161,7 +161,7 @@ func (c *Config) replicaOptions() replica.Options {
 		Election:     fle.Config{FinalizeMs: c.ElectionFinalize.Milliseconds(), ResendMinMs: 200, ResendMaxMs: 60_000},
 		Prep:         prep.Options{EnforceQuota: c.EnforceQuota, NoDigest: c.NoDigest, TxnBytesMax: c.recordBytesMax(), EphemeralBytesMax: c.EphemeralBytesMax},
 		SessionMinMs: int32(c.SessionMin.Milliseconds()), SessionMaxMs: int32(c.SessionMax.Milliseconds()),
-		Auth: c.Auth, ExtendedTypes: c.ExtendedTypes, LocalSessions: c.LocalSessions, UpgradeSessions: c.UpgradeSessions, ReadOnly: c.ReadOnlyMode, NoClientsOfLeader: c.NoClientsOfLeader,
+		Auth: c.Auth, ExtendedTypes: c.ExtendedTypes, LocalSessions: c.LocalSessions, UpgradeSessions: c.UpgradeSessions, ReadOnly: c.ReadOnlyMode, NoClientsOfLeader: c.NoClientsOfLeader, Oracle: c.Oracle != nil,
 		LinearizableReads: c.LinearizableReads, ReconfigEnabled: c.ReconfigEnabled, Reconfig: c.rules(), Pending: c.Pending,
 		ReapIntervalMs: c.ReapInterval.Milliseconds(), ReapPerMinute: c.ReapPerMinute, ContainerUnusedMs: c.ContainerUnused.Milliseconds(), Audit: c.Audit.Enabled,
 	}
