@@ -105,6 +105,9 @@ const (
 	MasterUncommitted
 	MasterAnswers
 
+	// Two servers and an oracle (oracle.go).
+	OracleTellsBoth
+
 	mutants
 )
 
@@ -196,6 +199,8 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 
 	MasterUncommitted: {"master-uncommitted", "made up", "an observer master hands on proposals, not commits"},
 	MasterAnswers:     {"master-answers", "made up", "an observer master lets clients have their sessions, and does not ask the leader"},
+
+	OracleTellsBoth: {"oracle-tells-both", "its promise", "an oracle lets both of two servers go on without the other"},
 
 	ReadErrorIsTheEnd: {"read-error-is-the-end", "FAST 2017 (Ganesan)", "a log that cannot be read is taken to end there"},
 }

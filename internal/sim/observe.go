@@ -51,7 +51,7 @@ type arrival struct {
 
 func newObserver(w *world) *observer {
 	o := &observer{
-		w: w, order: check.NewOrder(w.config.Quorum()), digests: check.NewDigests(), model: check.NewModel(), kept: check.NewKept(), asked: check.NewAsked(),
+		w: w, order: check.NewOrder(sayable{w.config.Quorum(), &w.oracle}), digests: check.NewDigests(), model: check.NewModel(), kept: check.NewKept(), asked: check.NewAsked(),
 		sequences: check.NewSequences(), expiry: check.NewExpiry(), touches: newTouches(w), lines: &lines{w: w, decided: map[zk.Zxid]int64{}}, records: map[zk.Zxid]record{}, snapshots: map[*process]arrival{}, sources: map[*process]quorum.ID{}, copied: map[*process][]zk.Zxid{},
 		local: check.NewLocal(w.plan.Upgrade), upgrades: map[zk.SessionID]zk.Zxid{}, begun: map[zk.SessionID]int64{},
 	}

@@ -17,6 +17,7 @@ type Plan struct {
 	Participants int
 	Observers    int  // their places follow those of the participants
 	Spares       int  // after them: not in the ensemble, they wait to be taken in
+	Oracle       bool // of two participants one may go on alone: oracle.go
 	Masters      bool // followers serve the observers: masters.go
 	ZeroID       bool // ids begin with 0, not with 1
 	Reconfig     bool // reconfigEnabled
@@ -76,6 +77,7 @@ func Draw(seed uint64) Plan {
 	if r.oneIn(4) {
 		p.Observers = 1 + r.below(2)
 	}
+	p.oracles(branch(seed, "oracle", 0))
 	p.masters(branch(seed, "masters", 0))
 	p.weights(branch(seed, "weights", 0))
 	p.settings(r)
@@ -91,6 +93,7 @@ func Draw(seed uint64) Plan {
 	p.drawSettings(branch(seed, "settings", 0))
 	p.hasty(branch(seed, "hasty", 0))
 	p.silence(branch(seed, "silence", 0))
+	p.underOracle()
 	return p
 }
 

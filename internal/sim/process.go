@@ -151,7 +151,7 @@ func (p *process) options() replica.Options {
 		SessionMinMs: 1, SessionMaxMs: 1 << 30, ExtendedTypes: true, LinearizableReads: plan.Linearizable,
 		ReapIntervalMs: plan.ReapMs, ReapPerMinute: 6000,
 		LocalSessions: plan.Local, UpgradeSessions: plan.Upgrade, ReadOnly: plan.ReadOnly,
-		ReconfigEnabled: plan.Reconfig && !p.settings.noReconfig, Reconfig: ensemble.Rules{ParticipantsMin: 2}, Pending: p.pending,
+		Oracle: plan.Oracle, ReconfigEnabled: plan.Reconfig && !p.settings.noReconfig, Reconfig: ensemble.Rules{ParticipantsMin: 2}, Pending: p.pending,
 	}
 }
 
@@ -193,6 +193,7 @@ func (p *process) start() {
 	p.listens()
 	p.replica = replica.New(p.mutateOptions(p.options()), p.mutateConfig(p.saved), p.mutateRecovered(found.Recovered), p.mutateNow(p.now()))
 	p.findLogged()
+	p.w.oracle.begins(p)
 	p.tick()
 	p.wake()
 }
@@ -332,6 +333,7 @@ func (p *process) step() {
 			c.left = true
 		}
 	}
+	p.w.oracle.stepped(p)
 	p.w.watcher.stepped(p, batch, effects)
 	p.reconfigured(&effects.Ensembles)
 	p.carryOut(effects)
@@ -390,6 +392,7 @@ func (p *process) end(silently bool) {
 	p.w.watcher.gone(p)
 	p.up = false
 	p.life++
+	p.w.oracle.ended(p)
 	for _, id := range sortedKeys(p.links) {
 		p.links[id].stream.abandon(silently)
 	}

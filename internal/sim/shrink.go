@@ -106,6 +106,7 @@ func (s *shrinking) people() (smaller bool) {
 		func(p *Plan) bool { p.Observers--; return p.Observers >= 0 },
 		func(p *Plan) bool { p.Participants -= 2; return p.Participants > 0 },
 		func(p *Plan) bool { was := p.Grouped; p.Grouped = false; return was },
+		func(p *Plan) bool { was := p.Oracle; p.Oracle = false; return was },
 		func(p *Plan) bool { was := p.Masters; p.Masters = false; return was },
 		func(p *Plan) bool { was := p.SplitDirs; p.SplitDirs = false; return was },
 		func(p *Plan) bool { was := p.Depth; p.Depth = 1; return was > 1 },

@@ -99,6 +99,7 @@ type world struct {
 	pairs    map[[2]node]*pair
 	watcher  *observer
 	trouble  trouble
+	oracle   oracle
 	tally    Tally
 	coverage *Coverage
 	err      error
@@ -135,6 +136,7 @@ func Run(plan Plan, tell func(*Note) error) Report {
 func newWorld(plan Plan, tell func(*Note) error) *world {
 	w := &world{plan: plan, tracer: newTracer(tell), blocked: map[[2]node]int{}, pairs: map[[2]node]*pair{}, coverage: &Coverage{}}
 	w.trouble = trouble{w: w, damaged: map[*process]int{}}
+	w.oracle = oracle{w: w, holder: 1}
 	w.config = plan.config()
 	w.watcher = newObserver(w)
 	for i := range plan.servers() {

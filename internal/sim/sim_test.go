@@ -151,6 +151,7 @@ var hunts = map[Mutant][]FaultKind{
 	WeightZeroLeads:       {FaultReconfig, FaultReconfig, FaultKill},
 	MarkIgnored:           {FaultFlipNewest, FaultKill},
 	DataTrusted:           {FaultPower, FaultCrashAtOp},
+	OracleTellsBoth:       {FaultIsolate, FaultCutBoth, FaultKill},
 }
 
 // hunt is the plan of a seed in which a mutant is likely to show: three servers,
@@ -187,6 +188,9 @@ func (p *Plan) prey(m Mutant) {
 		p.ForceSnapshot, p.SomeSnapshot = false, m == FailureUntold
 	case WeightZeroLeads:
 		p.Reconfig, p.Grouped, p.FinalizeMs = true, true, 0
+	case OracleTellsBoth:
+		p.askOracle()
+		p.underOracle()
 	case FullLeaderStays:
 		p.PreallocBytes = 16 << 10
 	case OutboxDrops:
