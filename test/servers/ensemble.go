@@ -47,6 +47,10 @@ type EnsembleOptions struct {
 	// them at one port, so each member has an address of its own, 127.0.0.ID.
 	Masters bool
 
+	// Oracle has each server ask a file of its own whether it may go on without the
+	// other of two (oraclePath), see Member.Says.
+	Oracle bool
+
 	// Reconfig lets the ensemble's configuration change: the servers' addresses
 	// for clients stand in it, and each server keeps its zoo.cfg over a start.
 	// It cannot be had with Proxied, where addresses differ from server to server.

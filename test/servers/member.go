@@ -56,6 +56,18 @@ func (m *Member) DataDir() string {
 	return filepath.Join(m.Dir, "data")
 }
 
+func (m *Member) oracleFile() string { return filepath.Join(m.Dir, "oracle") }
+
+// Says has the oracle of an ensemble that was made with one permit the member to go on without
+// the other, or not.
+func (m *Member) Says(alone bool) error {
+	text := "0"
+	if alone {
+		text = "1"
+	}
+	return os.WriteFile(m.oracleFile(), []byte(text), 0o644)
+}
+
 func (m *Member) configFile() string { return filepath.Join(m.Dir, "zoo.cfg") }
 
 // Line is the member's line of the ensemble's configuration.
@@ -106,6 +118,9 @@ func (m *Member) config(members []*Member) string {
 	}
 	if m.Observer {
 		lines = append(lines, "peerType=observer")
+	}
+	if m.ensemble.options.Oracle {
+		lines = append(lines, "oraclePath="+m.oracleFile())
 	}
 	if !m.ensemble.options.Reconfig {
 		return config(m.DataDir(), m.clientPort, Options{Config: lines})

@@ -193,7 +193,9 @@ func (r *reader) several(at Entry, config *ensemble.Config) {
 	config.Version = max(versionOf(r.dynamicName), config.Version)
 	c.Ensemble = config
 	r.forEnsembles(at)
-	r.countParticipants(at, len(config.Participants()))
+	if r.oracle == "" || !r.askOracle(config) {
+		r.countParticipants(at, len(config.Participants()))
+	}
 	for i := range config.Members {
 		if m := &config.Members[i]; len(m.Quorum) > 1 && !c.Reconfig.MultiAddress {
 			r.problem(r.entryOf(at, m.ID), "has several addresses: that needs multiAddress.enabled=true", "")

@@ -95,7 +95,7 @@ func TestWhatAnEnsembleLacksIsTold(t *testing.T) {
 		static + servers + "server.4=d:1:2|e:1:2":                                               "/etc/zoo.cfg:8: server.4: has several addresses: that needs multiAddress.enabled=true",
 		static + servers + "group.1=1:2":                                                        "/etc/zoo.cfg:5: server.1: server 3 is in no group: with group or weight lines each participant must be",
 		static + servers + "quorum.auth.enableSasl=true":                                        `/etc/zoo.cfg:8: quorum.auth.enableSasl: needs a JAAS file: name it with -D java.security.auth.login.config=FILE`,
-		static + servers + "oraclePath=/chassis":                                                `/etc/zoo.cfg:8: oraclePath: "/chassis" is refused: this version asks no oracle`,
+		static + servers + "oraclePath=/chassis":                                                `/etc/zoo.cfg:8: oraclePath: is for two participants, of which one may go on alone, and here are 3: leave it out`,
 	} {
 		if _, err := member(t, lines, nil); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", lines, err, want)

@@ -85,7 +85,6 @@ const (
 	whySync      = "a learner is synchronized from memory, from the log or by a snapshot, whichever is enough"
 	whyMaster    = "an observer is given the history and what follows it in one step, so there is no cache of transactions to bound: commitLogCount is for both"
 	whyAddresses = "all addresses of a server are tried"
-	whyOracle    = "this version asks no oracle"
 	whyLoop      = "requests are batched by what has arrived, not by time and number"
 	whyThreads   = "there are no pools of threads to size"
 	whyCache     = "replies are read from the tree, there is no cache of them"
@@ -349,7 +348,7 @@ func (r *reader) ensembleKeys() map[string]setting {
 		"multiAddress.enabled":                    used(flag(&c.Reconfig.MultiAddress), "false", "servers may have several addresses; one that has opens its ports on all addresses of the machine"),
 		"multiAddress.reachabilityCheckEnabled":   idle(flag(nil), whyAddresses),
 		"multiAddress.reachabilityCheckTimeoutMs": idle(count, whyAddresses),
-		"oraclePath": inEnsemble(refused(text(nil), "none", whyOracle)),
+		"oraclePath": inEnsemble(used(text(&r.oracle), "none", "a file on each of two servers: the one in whose file the first character is 1 goes on without the other. The one who writes it promises much: docs/operations.md, Two servers and an oracle")),
 		"conclave.reconfigSecurePorts": used(flag(&c.Reconfig.SecurePorts), "false", "a reconfig may give servers ports for clients that speak TLS (`;[clientPort];[host:]secureClientPort`), as ZooKeeper 3.10's does. "+
 			"Servers of ZooKeeper 3.9 cannot read such a line: only for ensembles that have none. With `ssl.keyStore.location` a server opens its first one at once, else when it is started again. Not in Apache ZooKeeper 3.9"),
 		myIDKey: used(r.myID, "none", "the number of this server where `dataDir` has no file `myid`; or a name such as `zk-2`, that of a pod of a StatefulSet, for server 3: those are counted from 0. "+

@@ -129,6 +129,7 @@ type reader struct {
 
 	listenOnAll bool   // quorumListenOnAllIPs
 	ownLine     string // ownLineKey
+	oracle      string // oraclePath
 	givenID     *int64 // myIDKey, nil if it is none
 
 	adminForced     bool // admin.forceHttps

@@ -1,0 +1,41 @@
+package zoocfg
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// oracleKey names the file that tells this server that it may go on without the other one.
+const oracleKey = "oraclePath"
+
+// askOracle has the server ask the oracle, and reports whether it does: for an ensemble of two
+// participants whose votes are worth the same.
+func (r *reader) askOracle(c *ensemble.Config) bool {
+	switch participants := len(c.Participants()); {
+	case participants != 2:
+		r.missing(oracleKey, fmt.Sprintf("is for two participants, of which one may go on alone, and here are %d: leave it out", participants))
+		return false
+	case c.Groups != nil || len(c.Weights) > 0:
+		r.missing(oracleKey, "is for two participants whose votes are worth the same, without groups and weights")
+		return false
+	}
+	fsys, file := r.fsys, r.oracle
+	r.out.Server.Oracle = func() bool { return saysAlone(fsys, file) }
+	return true
+}
+
+// saysAlone reports whether a file begins with a 1, as Apache's QuorumOracleMaj reads it. One
+// that cannot be read does not.
+func saysAlone(fsys vfs.FS, file string) bool {
+	f, err := fsys.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var first [1]byte
+	_, err = io.ReadFull(f, first[:])
+	return err == nil && first[0] == '1'
+}
