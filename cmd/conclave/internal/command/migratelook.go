@@ -160,7 +160,9 @@ func (x *moving) digests(ctx context.Context, address string) (migrate.Digests, 
 func (x *moving) awaitInSync(ctx context.Context, but quorum.ID, limit time.Duration, digests bool) error {
 	var last uint64
 	for _, g := range x.look(ctx) {
-		last = max(last, g.zxid())
+		if uint32(g.zxid()) != 0 { // no transaction has the zxid with which a leader begins an epoch
+			last = max(last, g.zxid())
+		}
 		if digests && g.Serves() {
 			if _, err := x.digests(ctx, g.standing.Server); err != nil {
 				return err
