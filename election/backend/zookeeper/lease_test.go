@@ -79,7 +79,11 @@ func TestClaimHasASessionWithItsOwnLease(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.client.Timeout(); got != lease {
+		c, err := s.open(lease, true) // the claim's
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Timeout(); got != lease {
 			t.Errorf("with a lease of %v the session has %v", lease, got)
 		}
 		if v := <-views; v.Leader != "a" {
