@@ -107,14 +107,19 @@ func (p *Peer) askEpoch(l *link) {
 	p.send(l.id, Message{Kind: KindLeaderInfo, Zxid: zk.MakeZxid(p.lead.epoch, 0)})
 }
 
+// agreed notes a learner's history, and that it has taken the epoch.
+func (p *Peer) agreed(l *link, m *Message) {
+	p.dropOlder(l, l.server)
+	l.peer, l.stage = max(m.Zxid, 0), linkAgreed
+	l.needsAll = l.peer == 0 && m.Epoch != 0
+}
+
 // leaderAckEpoch compares a learner's history with the leader's own. A learner
 // that is ahead is refused while discovery goes on: its history may be the
 // committed one. Afterwards a quorum has confirmed the leader's, so what a late
 // learner has more was never committed, and it is truncated.
 func (p *Peer) leaderAckEpoch(l *link, m *Message) {
-	p.dropOlder(l, l.server)
-	l.peer, l.stage = max(m.Zxid, 0), linkAgreed
-	l.needsAll = l.peer == 0 && m.Epoch != 0
+	p.agreed(l, m)
 	switch p.lead.stage {
 	case leaderComparing:
 		l.counted = m.Epoch != NoEpoch && m.Zxid >= 0

@@ -110,9 +110,7 @@ func (p *Peer) masterHello(l *link, m *Message) {
 }
 
 func (p *Peer) masterAckEpoch(l *link, m *Message) {
-	p.dropOlder(l, l.server)
-	l.peer, l.stage = max(m.Zxid, 0), linkAgreed
-	l.needsAll = l.peer == 0 && m.Epoch != 0
+	p.agreed(l, m)
 	p.masterSynchronize(l)
 }
 

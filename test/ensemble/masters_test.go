@@ -90,12 +90,5 @@ func TestSessionsMoveBehindMasters(t *testing.T) {
 	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "G G G G J9"), Observers: []int{4, 5}, Masters: true})
 	s.startUnder(3)
 	s.startRest()
-	for _, from := range s.e.Members {
-		for _, to := range s.e.Members {
-			if from != to {
-				moves(t, from, to)
-			}
-		}
-		s.ends(from)
-	}
+	s.moveAndEnd()
 }

@@ -23,15 +23,21 @@ func TestSessionsMoveAndEnd(t *testing.T) {
 			s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, line)})
 			s.startUnder(3)
 			s.startRest()
-			for _, from := range s.e.Members {
-				for _, to := range s.e.Members {
-					if from != to {
-						moves(t, from, to)
-					}
-				}
-				s.ends(from)
-			}
+			s.moveAndEnd()
 		})
+	}
+}
+
+// moveAndEnd has sessions move from each server to each other one, and end on each.
+func (s *scene) moveAndEnd() {
+	s.t.Helper()
+	for _, from := range s.e.Members {
+		for _, to := range s.e.Members {
+			if from != to {
+				moves(s.t, from, to)
+			}
+		}
+		s.ends(from)
 	}
 }
 
