@@ -50,8 +50,14 @@ func moves(t *testing.T, from, to *servers.Member) {
 	defer old.Cut()
 	_, err = old.Create(path, nil, probe.World, probe.Ephemeral)
 	must(t, err)
-	fresh, err := probe.Attach(to.Addr, 10*time.Second, old.Session, old.Password)
-	must(t, err)
+	var fresh *probe.Conn
+	waitFor(t, fmt.Sprintf("server %d has what the session has seen", to.ID), func() bool {
+		fresh, err = old.Move(to.Addr, 10*time.Second)
+		if errors.Is(err, probe.ErrRefused) {
+			t.Fatalf("server %d refuses the session: %v", to.ID, err)
+		}
+		return err == nil
+	})
 	defer fresh.Cut()
 	if fresh.Session != old.Session {
 		t.Fatalf("session %x became %x from server %d to %d", old.Session, fresh.Session, from.ID, to.ID)

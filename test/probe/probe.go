@@ -73,6 +73,7 @@ type Conn struct {
 	socket net.Conn
 	in     *bufio.Reader
 	xid    int32
+	zxid   int64 // the last one seen
 }
 
 // An Event is one notification.
@@ -102,22 +103,31 @@ func Dial(addr string, timeout time.Duration) (*Conn, error) {
 	return Attach(addr, timeout, 0, make([]byte, 16))
 }
 
-// Attach opens a connection for a session that exists already.
+// Attach opens a connection for a session that exists already. It knows nothing of what the
+// session has seen: it is for servers that have all of it.
 func Attach(addr string, timeout time.Duration, session int64, password []byte) (*Conn, error) {
+	return (&Conn{Session: session, Password: password}).Move(addr, timeout)
+}
+
+// Move opens another connection for the session, as libraries of clients do: it goes on with
+// the numbers of the requests, and the server must have all that the session has seen, or it
+// closes the connection. A server of Apache takes the answer to another request for that of a
+// request, where it knows neither from such a client.
+func (c *Conn) Move(addr string, timeout time.Duration) (*Conn, error) {
 	socket, err := net.DialTimeout("tcp", addr, Deadline)
 	if err != nil {
 		return nil, fmt.Errorf("probe: %w", err)
 	}
-	c := &Conn{socket: socket, in: bufio.NewReaderSize(socket, 512)}
-	if err := c.handshake(timeout, session, password); err != nil {
+	moved := &Conn{socket: socket, in: bufio.NewReaderSize(socket, 512), xid: c.xid, zxid: c.zxid}
+	if err := moved.handshake(timeout, c.Session, c.Password); err != nil {
 		socket.Close()
 		return nil, err
 	}
-	return c, nil
+	return moved, nil
 }
 
 func (c *Conn) handshake(timeout time.Duration, session int64, password []byte) error {
-	if err := c.write(ConnectRequest(timeout, session, password)); err != nil {
+	if err := c.write(connectRequest(c.zxid, timeout, session, password)); err != nil {
 		return fmt.Errorf("probe: handshake: %w", err)
 	}
 	frame, err := c.frame()
@@ -138,11 +148,16 @@ func (c *Conn) handshake(timeout time.Duration, session int64, password []byte) 
 	return nil
 }
 
-// ConnectRequest is the first frame of a connection, with its length.
+// ConnectRequest is the first frame of a connection, with its length, of a client that has
+// seen nothing.
 func ConnectRequest(timeout time.Duration, session int64, password []byte) []byte {
+	return connectRequest(0, timeout, session, password)
+}
+
+func connectRequest(seen int64, timeout time.Duration, session int64, password []byte) []byte {
 	var e encoder
 	e.int32(0)
-	e.int64(0) // last zxid seen
+	e.int64(seen)
 	e.int32(int32(timeout.Milliseconds()))
 	e.int64(session)
 	e.buffer(password)
@@ -208,6 +223,7 @@ func (c *Conn) next() (r Reply, event bool, err error) {
 	d := decoder{frame, nil}
 	r = Reply{Xid: d.int32(), Zxid: d.int64(), Code: Code(d.int32())}
 	r.Body = d.rest
+	c.zxid = max(c.zxid, r.Zxid)
 	if r.Xid == xidEvent {
 		e := Event{Type: d.int32()}
 		d.int32() // the state, always "connected"
