@@ -73,23 +73,46 @@ func moves(t *testing.T, from, to *servers.Member) {
 	must(t, fresh.Close())
 }
 
+// keeps has a session of a second live on for two, and no other server than its own receives
+// what its client sends. It returns the path of the session's ephemeral, and nil where the
+// machine was too busy for the client to send in time.
+func keeps(t *testing.T, m *servers.Member) (*probe.Conn, string) {
+	t.Helper()
+	const timeout, late = time.Second, 300 * time.Millisecond
+	c, err := probe.Dial(m.Addr, timeout)
+	must(t, err)
+	path := fmt.Sprintf("/ends-%d-%x", m.ID, c.Session)
+	began := time.Now()
+	last, longest := began, time.Duration(0)
+	_, err = c.Create(path, nil, probe.World, probe.Ephemeral)
+	for err == nil && time.Since(began) < 2*timeout {
+		err = c.Ping()
+		now := time.Now()
+		longest, last = max(longest, now.Sub(last)), now
+		awaittest.RealTime(timeout/10, "the pace of the client")
+	}
+	if err == nil {
+		_, err = c.Exists(path)
+	}
+	if longest = max(longest, time.Since(last)); err != nil && longest > late {
+		t.Logf("server %d: the client was silent for %v: %v", m.ID, longest, err)
+		c.Cut()
+		return nil, ""
+	}
+	must(t, err)
+	return c, path
+}
+
 // ends leaves a session of a server alone, and waits until all servers have
 // ended it.
 func (s *scene) ends(m *servers.Member) {
 	s.t.Helper()
-	path := fmt.Sprintf("/ends-%d", m.ID)
-	c, err := probe.Dial(m.Addr, time.Second)
-	must(s.t, err)
-	_, err = c.Create(path, nil, probe.World, probe.Ephemeral)
-	must(s.t, err)
-	// Pings that only its own server receives keep it.
-	began := time.Now()
-	for time.Since(began) < 2*time.Second {
-		must(s.t, c.Ping())
-		awaittest.RealTime(100*time.Millisecond, "the pace of the client")
-	}
-	_, err = c.Exists(path)
-	must(s.t, err)
+	var c *probe.Conn
+	var path string
+	waitFor(s.t, fmt.Sprintf("server %d keeps a session", m.ID), func() bool {
+		c, path = keeps(s.t, m)
+		return c != nil
+	})
 	c.Cut()
 	for _, other := range s.e.Members {
 		watcher, err := probe.Dial(other.Addr, 10*time.Second)

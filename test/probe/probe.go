@@ -110,15 +110,15 @@ func Attach(addr string, timeout time.Duration, session int64, password []byte) 
 }
 
 // Move opens another connection for the session, as libraries of clients do: it goes on with
-// the numbers of the requests, and the server must have all that the session has seen, or it
-// closes the connection. A server of Apache takes the answer to another request for that of a
-// request, where it knows neither from such a client.
+// the numbers of the requests, after one more that this connection may still send, and the
+// server must have all that the session has seen, or it closes the connection. Servers know a
+// request by its session and number: two with the same have one answer.
 func (c *Conn) Move(addr string, timeout time.Duration) (*Conn, error) {
 	socket, err := net.DialTimeout("tcp", addr, Deadline)
 	if err != nil {
 		return nil, fmt.Errorf("probe: %w", err)
 	}
-	moved := &Conn{socket: socket, in: bufio.NewReaderSize(socket, 512), xid: c.xid, zxid: c.zxid}
+	moved := &Conn{socket: socket, in: bufio.NewReaderSize(socket, 512), xid: c.xid + 1, zxid: c.zxid}
 	if err := moved.handshake(timeout, c.Session, c.Password); err != nil {
 		socket.Close()
 		return nil, err
