@@ -22,6 +22,7 @@ type place struct {
 var layout = map[string]place{
 	"zk":                                    {0, machine},
 	"internal/invariant":                    {0, machine},
+	"internal/adler":                        {0, machine},
 	"internal/jute":                         {0, machine},
 	"internal/sasl":                         {0, machine},
 	"internal/quorum":                       {0, machine},

@@ -3,8 +3,8 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/adler32"
 
+	"github.com/conclave-project/conclave/internal/adler"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -37,7 +37,7 @@ func (p *program) records(size int) []byte {
 		zxid++
 		payload := make([]byte, 32)
 		binary.BigEndian.PutUint64(payload[12:], uint64(zxid))
-		data = binary.BigEndian.AppendUint64(data, uint64(adler32.Checksum(payload)))
+		data = binary.BigEndian.AppendUint64(data, uint64(adler.Checksum(payload)))
 		data = binary.BigEndian.AppendUint32(data, uint32(len(payload)))
 		data = append(append(data, payload...), 0x42)
 	}

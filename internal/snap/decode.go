@@ -3,11 +3,10 @@ package snap
 import (
 	"encoding/binary"
 	"fmt"
-	"hash"
-	"hash/adler32"
 	"io"
 	"unsafe"
 
+	"github.com/conclave-project/conclave/internal/adler"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -28,7 +27,7 @@ type decoder struct {
 
 	buffer             []byte
 	summed, start, end int
-	sum                hash.Hash32
+	sum                uint32
 	offset             int64 // of buffer[0] in the uncompressed stream
 }
 
@@ -36,7 +35,7 @@ func (d *decoder) load() (Info, error) {
 	if d.max <= 0 {
 		d.max = bufferBytesLimit
 	}
-	d.sum = adler32.New()
+	d.sum = adler.Begin
 	d.buffer = make([]byte, windowBytes)
 	d.info.Last = -1
 	parts := []func() error{d.header, d.sessions, d.acls, d.nodes, d.tail}
@@ -50,7 +49,7 @@ func (d *decoder) load() (Info, error) {
 	}
 	d.info.Bytes = d.position()
 	d.digest()
-	d.info.Sum = d.sum.Sum32()
+	d.info.Sum = d.sum
 	return d.info, nil
 }
 
@@ -257,7 +256,7 @@ func (d *decoder) lastPart() error {
 func (d *decoder) seal() error {
 	at := d.position()
 	d.digest()
-	sum := uint64(d.sum.Sum32())
+	sum := uint64(d.sum)
 	p, err := d.next(sealBytes)
 	if err != nil {
 		return err
@@ -385,7 +384,7 @@ func (d *decoder) digest() {
 	if d.bare {
 		return
 	}
-	_, _ = d.sum.Write(d.buffer[d.summed:d.start]) // a hash never fails
+	d.sum = adler.Update(d.sum, d.buffer[d.summed:d.start])
 	d.summed = d.start
 }
 

@@ -4,10 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
-	"hash/adler32"
 	"io"
 
+	"github.com/conclave-project/conclave/internal/adler"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -35,7 +34,7 @@ type Encoder struct {
 	w       io.Writer
 	bare    bool // for a link: no header, no sections after the znodes
 	buffer  []byte
-	sum     hash.Hash32
+	sum     uint32
 	summed  int // bytes of buffer that sum has
 	written int64
 	stage   stage
@@ -46,7 +45,7 @@ type Encoder struct {
 
 // NewEncoder writes to w.
 func NewEncoder(w io.Writer) *Encoder {
-	return &Encoder{w: w, sum: adler32.New(), buffer: make([]byte, 0, portionBytes+portionBytes/4)}
+	return &Encoder{w: w, sum: adler.Begin, buffer: make([]byte, 0, portionBytes+portionBytes/4)}
 }
 
 // NewStreamEncoder writes to w what one server sends to another after a SNAP:
@@ -193,12 +192,12 @@ func (e *Encoder) text(s string) {
 }
 
 // Sum returns the Adler-32 of what was written, after End: that of Info.
-func (e *Encoder) Sum() uint32 { return e.sum.Sum32() }
+func (e *Encoder) Sum() uint32 { return e.sum }
 
 // seal writes the checksum of everything before it, earlier seals included.
 func (e *Encoder) seal() {
 	e.digest()
-	e.int64(int64(e.sum.Sum32()))
+	e.int64(int64(e.sum))
 	e.text(endMark)
 }
 
@@ -206,7 +205,7 @@ func (e *Encoder) digest() {
 	if e.bare {
 		return
 	}
-	_, _ = e.sum.Write(e.buffer[e.summed:]) // a hash never fails
+	e.sum = adler.Update(e.sum, e.buffer[e.summed:])
 	e.summed = len(e.buffer)
 }
 

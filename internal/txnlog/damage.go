@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"hash/adler32"
 	"io"
 	"path/filepath"
 
+	"github.com/conclave-project/conclave/internal/adler"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -167,7 +167,7 @@ func checksumCut(record []byte, n int) bool {
 	if len(record) < recordFrameBytes || record[len(record)-1] != recordTrailer {
 		return false
 	}
-	have, want := binary.BigEndian.Uint64(record), uint64(adler32.Checksum(record[recordHeadBytes:len(record)-1]))
+	have, want := binary.BigEndian.Uint64(record), uint64(adler.Checksum(record[recordHeadBytes:len(record)-1]))
 	return have != want && have == want<<(8*n)>>(8*n)
 }
 

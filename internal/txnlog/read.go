@@ -4,11 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/adler32"
 	"io"
 	"path/filepath"
 	"slices"
 
+	"github.com/conclave-project/conclave/internal/adler"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -271,7 +271,7 @@ func (r *Reader) record() (payload []byte, offset int64, err error) {
 	if trailer := r.window[extent-1]; trailer != recordTrailer {
 		return nil, offset, r.judge(extent, fmt.Sprintf("%#02x at the end of a record (%#02x is right)", trailer, recordTrailer))
 	}
-	if sum := uint64(adler32.Checksum(payload)); sum != checksum {
+	if sum := uint64(adler.Checksum(payload)); sum != checksum {
 		return nil, offset, r.judge(extent, fmt.Sprintf("a record with checksum %08x (its head says %x)", sum, checksum))
 	}
 	r.take(extent)
@@ -289,7 +289,7 @@ func (r *Reader) tooLong(offset int64, checksum uint64, length int) error {
 		return err
 	}
 	if len(r.window) < extent || r.window[extent-1] != recordTrailer ||
-		uint64(adler32.Checksum(r.window[recordHeadBytes:extent-1])) != checksum {
+		uint64(adler.Checksum(r.window[recordHeadBytes:extent-1])) != checksum {
 		return nil
 	}
 	return &vfs.TooLong{File: r.name, Offset: offset, Bytes: length, Limit: r.options.PayloadBytesMax}

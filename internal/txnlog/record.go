@@ -2,8 +2,8 @@ package txnlog
 
 import (
 	"encoding/binary"
-	"hash/adler32"
 
+	"github.com/conclave-project/conclave/internal/adler"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -47,7 +47,7 @@ func segmentHead() []byte {
 
 // appendRecord frames payload after buffer.
 func appendRecord(buffer, payload []byte) []byte {
-	buffer = binary.BigEndian.AppendUint64(buffer, uint64(adler32.Checksum(payload)))
+	buffer = binary.BigEndian.AppendUint64(buffer, uint64(adler.Checksum(payload)))
 	buffer = binary.BigEndian.AppendUint32(buffer, uint32(len(payload)))
 	buffer = append(buffer, payload...)
 	return append(buffer, recordTrailer)

@@ -4,12 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/adler32"
 	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
 
+	"github.com/conclave-project/conclave/internal/adler"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -121,7 +121,7 @@ func (t *Tail) record(file vfs.File) ([]byte, error) {
 		return nil, err
 	}
 	payload := whole[recordHeadBytes : len(whole)-1]
-	if whole[len(whole)-1] != recordTrailer || uint64(adler32.Checksum(payload)) != checksum {
+	if whole[len(whole)-1] != recordTrailer || uint64(adler.Checksum(payload)) != checksum {
 		return nil, nil
 	}
 	return payload, nil
