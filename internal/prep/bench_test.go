@@ -19,7 +19,7 @@ func TestADecisionOfASetAllocatesNothing(t *testing.T) {
 	var head zk.TxnHeader
 	var txn zk.Txn
 	if got := testing.AllocsPerRun(100, func() {
-		txn, _ = w.prep.Decide(&r, origin)
+		txn, _ = decide(w.prep, &r, origin)
 		head = zk.TxnHeader{Session: origin.Session, Zxid: origin.Zxid, Time: origin.TimeMs, Op: txn.Op}
 		w.tree.Apply(&head, &txn, &applied)
 		w.prep.Applied(origin.Zxid)
@@ -60,7 +60,7 @@ func BenchmarkDecide(b *testing.B) {
 				for i := range 64 {
 					w.zxid++
 					origin.Zxid = w.zxid
-					txns[i], _ = w.prep.Decide(&requests[64*n+i], origin)
+					txns[i], _ = decide(w.prep, &requests[64*n+i], origin)
 					heads[i] = zk.TxnHeader{Session: origin.Session, Zxid: origin.Zxid, Time: origin.TimeMs, Op: txns[i].Op}
 				}
 				for i := range 64 {

@@ -12,61 +12,63 @@ import (
 
 // create decides the four creates. The order of the checks is visible to
 // clients and is ZooKeeper's.
-func (p *Prep) create(r *zk.Request, o *Origin) (zk.Txn, error) {
+func (p *Prep) create(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	if err := p.createFlags(r); err != nil {
-		return zk.Txn{}, err
+		return err
 	}
 	if !o.Alive {
-		return zk.Txn{}, zk.ErrSessionExpired
+		return zk.ErrSessionExpired
 	}
 	if !strings.Contains(r.Path, "/") || strings.ContainsRune(r.Path, 0) {
-		return zk.Txn{}, fmt.Errorf("%w: path %q", zk.ErrBadArguments, r.Path)
+		return fmt.Errorf("%w: path %q", zk.ErrBadArguments, r.Path)
 	}
 	list, err := p.fixACL(r.Path, r.ACL, o)
 	if err != nil {
-		return zk.Txn{}, err
+		return err
 	}
 	parentPath, _ := zk.SplitPath(r.Path)
-	parent, ok := p.look(parentPath)
-	if !ok {
-		return zk.Txn{}, zk.ErrNoNode
+	var parent change
+	if !p.look(parentPath, &parent) {
+		return zk.ErrNoNode
 	}
 	if !p.allow(&parent, zk.PermCreate, o) {
-		return zk.Txn{}, zk.ErrNoAuth
+		return zk.ErrNoAuth
 	}
 	path := r.Path
 	if r.Mode.IsSequential() {
 		if parent.stat.Cversion == math.MaxInt32 {
 			// It stays there, on ZooKeeper's replicas too: all later names would have
 			// one number, and two would hold a lock.
-			return zk.Txn{}, fmt.Errorf("%w: %s has no sequence number left; use a new directory", zk.ErrBadArguments, parentPath)
+			return fmt.Errorf("%w: %s has no sequence number left; use a new directory", zk.ErrBadArguments, parentPath)
 		}
 		path += sequence(parent.stat.Cversion)
 	}
 	if err := zk.ValidatePath(path); err != nil {
-		return zk.Txn{}, fmt.Errorf("%w: %w", zk.ErrBadArguments, err)
+		return fmt.Errorf("%w: %w", zk.ErrBadArguments, err)
 	}
 	if p.opts.Auth.MapIsOthers(path, o.Identities) {
-		return zk.Txn{}, zk.ErrNoAuth
+		return zk.ErrNoAuth
 	}
-	if _, exists := p.look(path); exists {
-		return zk.Txn{}, zk.ErrNodeExists
+	var there change
+	if p.look(path, &there) {
+		return zk.ErrNodeExists
 	}
 	if zk.KindOfOwner(parent.stat.EphemeralOwner, p.tree.Extended()) == zk.OwnerSession {
-		return zk.Txn{}, zk.ErrNoChildrenForEphemerals
+		return zk.ErrNoChildrenForEphemerals
 	}
 	if err := p.quota(path, int64(len(r.Data)), 1); err != nil {
-		return zk.Txn{}, err
+		return err
 	}
-	txn := zk.Txn{
+	*txn = zk.Txn{
 		Op: r.Op, Path: path, Data: r.Data, ACL: list, ParentCversion: parent.stat.Cversion + 1, TTL: r.TTL,
 		Ephemeral: r.Mode.IsEphemeral() && (r.Op == zk.OpCreate || r.Op == zk.OpCreate2),
 	}
 	if most := p.opts.EphemeralBytesMax; txn.Ephemeral && most > 0 && p.ephemeralBytes(o.Session)+tree.EphemeralCost(path) > most {
-		return zk.Txn{}, fmt.Errorf("%w: the ephemerals of the session take more than %d bytes, of which each takes its path and 64", zk.ErrQuotaExceeded, most)
+		return fmt.Errorf("%w: the ephemerals of the session take more than %d bytes, of which each takes its path and 64", zk.ErrQuotaExceeded, most)
 	}
-	p.recordCreate(&txn, &parent, o)
-	return txn, nil
+	p.recordCreate(txn, &parent, o)
+	p.at = parent.at
+	return nil
 }
 
 // createFlags checks what a create asks for before anything else is looked at.
@@ -102,8 +104,8 @@ func (p *Prep) recordCreate(txn *zk.Txn, parent *change, o *Origin) {
 	if txn.ParentCversion <= parent.stat.Cversion { // the counter is at its end
 		up.stat.Cversion, up.stat.Pzxid = parent.stat.Cversion, parent.stat.Pzxid
 	}
-	p.change(*parent, up, o.Zxid)
-	p.change(change{path: txn.Path}, change{
+	p.change(parent, &up, o.Zxid)
+	p.change(&change{path: txn.Path}, &change{
 		path: txn.Path, exists: true, acl: acl.New(txn.ACL), dataLen: int32(len(txn.Data)),
 		bodySum: tree.BodySum(txn.Path, txn.Data),
 		stat: zk.StatPersisted{

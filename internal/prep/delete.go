@@ -7,57 +7,57 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-func (p *Prep) delete(r *zk.Request, o *Origin) (zk.Txn, error) {
+func (p *Prep) delete(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	if !o.Alive {
-		return zk.Txn{}, zk.ErrSessionExpired
+		return zk.ErrSessionExpired
 	}
 	if err := deletable(r.Path); err != nil {
-		return zk.Txn{}, err
+		return err
 	}
 	parentPath, _ := zk.SplitPath(r.Path)
-	parent, ok := p.look(parentPath)
-	if !ok {
-		return zk.Txn{}, zk.ErrNoNode
+	var parent, node change
+	if !p.look(parentPath, &parent) {
+		return zk.ErrNoNode
 	}
 	if !p.allow(&parent, zk.PermDelete, o) || p.opts.Auth.MapIsOthers(r.Path, o.Identities) {
-		return zk.Txn{}, zk.ErrNoAuth
+		return zk.ErrNoAuth
 	}
-	node, ok := p.look(r.Path)
-	if !ok {
-		return zk.Txn{}, zk.ErrNoNode
+	if !p.look(r.Path, &node) {
+		return zk.ErrNoNode
 	}
 	if !versionMatches(r.Version, node.stat.Version) {
-		return zk.Txn{}, zk.ErrBadVersion
+		return zk.ErrBadVersion
 	}
 	if node.children > 0 {
-		return zk.Txn{}, zk.ErrNotEmpty
+		return zk.ErrNotEmpty
 	}
 	p.recordDelete(&parent, &node, o)
-	return zk.Txn{Op: zk.OpDelete, Path: r.Path}, nil
+	*txn = zk.Txn{Op: zk.OpDelete, Path: r.Path}
+	return nil
 }
 
 // deleteContainer decides a deletion by the reaper. Clients cannot ask for it.
-func (p *Prep) deleteContainer(r *zk.Request, o *Origin) (zk.Txn, error) {
+func (p *Prep) deleteContainer(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	if err := deletable(r.Path); err != nil {
-		return zk.Txn{}, err
+		return err
 	}
-	node, ok := p.look(r.Path)
-	if !ok {
-		return zk.Txn{}, zk.ErrNoNode
+	var parent, node change
+	if !p.look(r.Path, &node) {
+		return zk.ErrNoNode
 	}
 	if node.children > 0 {
-		return zk.Txn{}, zk.ErrNotEmpty
+		return zk.ErrNotEmpty
 	}
 	kind := zk.KindOfOwner(node.stat.EphemeralOwner, p.tree.Extended())
 	if kind != zk.OwnerContainer && kind != zk.OwnerTTL {
-		return zk.Txn{}, zk.ErrBadVersion // it was deleted and created again as something else
+		return zk.ErrBadVersion // it was deleted and created again as something else
 	}
-	parent, ok := p.look(zk.ParentPath(r.Path))
-	if !ok {
-		return zk.Txn{}, zk.ErrNoNode
+	if !p.look(zk.ParentPath(r.Path), &parent) {
+		return zk.ErrNoNode
 	}
 	p.recordDelete(&parent, &node, o)
-	return zk.Txn{Op: zk.OpDeleteContainer, Path: r.Path}, nil
+	*txn = zk.Txn{Op: zk.OpDeleteContainer, Path: r.Path}
+	return nil
 }
 
 // deletable is the weak check of a path that delete makes.
@@ -74,8 +74,8 @@ func (p *Prep) recordDelete(parent, node *change, o *Origin) {
 	up := *parent
 	up.children--
 	up.stat.Pzxid = max(up.stat.Pzxid, o.Zxid)
-	p.change(*parent, up, o.Zxid)
-	p.change(*node, change{path: node.path}, o.Zxid)
+	p.change(parent, &up, o.Zxid)
+	p.change(node, &change{path: node.path}, o.Zxid)
 }
 
 // closeSession decides which ephemerals go with a session: those in the tree
@@ -83,31 +83,30 @@ func (p *Prep) recordDelete(parent, node *change, o *Origin) {
 // changes once.
 func (p *Prep) closeSession(o *Origin) zk.Txn {
 	paths := p.ephemerals(o.Session)
-	var before, dir change
+	var before, dir, node change
 	for _, path := range paths {
 		if parent := zk.ParentPath(path); parent != dir.path {
-			p.changeDir(before, dir, o)
-			before, _ = p.look(parent)
+			p.changeDir(&before, &dir, o)
+			p.look(parent, &before)
 			dir = before
 		}
-		node, ok := p.look(path)
-		if !ok || !dir.exists {
+		if !p.look(path, &node) || !dir.exists {
 			continue
 		}
 		dir.children--
 		if p.Changing(path) {
-			p.change(node, change{path: path}, o.Zxid)
+			p.change(&node, &change{path: path}, o.Zxid)
 		} else {
 			p.digest -= node.checksum(&p.scratch)
 		}
 	}
-	p.changeDir(before, dir, o)
+	p.changeDir(&before, &dir, o)
 	p.outstanding.end(int64(o.Session), o.Zxid)
 	return zk.Txn{Op: zk.OpCloseSession, Paths: paths, HasPaths: true}
 }
 
 // changeDir records a directory without those that have left it, if any have.
-func (p *Prep) changeDir(before, dir change, o *Origin) {
+func (p *Prep) changeDir(before, dir *change, o *Origin) {
 	if dir.children != before.children {
 		dir.stat.Pzxid = max(dir.stat.Pzxid, o.Zxid)
 		p.change(before, dir, o.Zxid)

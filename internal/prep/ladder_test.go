@@ -37,11 +37,18 @@ func (b *bench) origin() *Origin {
 	return &Origin{Session: me, Alive: true, Identities: bob(), Zxid: b.zxid, TimeMs: 1000 + int64(b.zxid)}
 }
 
+// decide returns what a request comes to.
+func decide(p *Prep, r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
+	var d Decision
+	p.Decide(r, o, &d)
+	return d.Txn, d.Digest
+}
+
 // done decides a request and applies it at once.
 func (b *bench) done(r zk.Request) {
 	b.t.Helper()
 	o := b.origin()
-	txn, digest := b.prep.Decide(&r, o)
+	txn, digest := decide(b.prep, &r, o)
 	if txn.Op == zk.OpError {
 		b.t.Fatalf("%s %s: %v", r.Op, r.Path, txn.Code)
 	}
@@ -74,7 +81,7 @@ func (b *bench) as(o Origin, r zk.Request) zk.Code {
 	full := b.origin()
 	full.Alive = o.Alive
 	full.Identities = o.Identities
-	txn, _ := b.prep.Decide(&r, full)
+	txn, _ := decide(b.prep, &r, full)
 	if txn.Op == zk.OpError {
 		if b.prep.Outstanding() != before || b.prep.Digest() != digest {
 			b.t.Errorf("%s %q: refused, but changes are outstanding (prep-D4)", r.Op, r.Path)
@@ -241,7 +248,7 @@ func TestSequenceCountsEveryCreationAndNoFailure(t *testing.T) {
 	b.done(node("/q"))
 	name := func() string {
 		r := node("/q/n-", mode(zk.PersistentSequential))
-		txn, _ := b.prep.Decide(&r, b.origin())
+		txn, _ := decide(b.prep, &r, b.origin())
 		return strings.TrimPrefix(txn.Path, "/q/n-")
 	}
 	got := []string{name(), name()} // not applied yet, and counted

@@ -24,7 +24,7 @@ func TestManyPartsAskALongListOnce(t *testing.T) {
 	decide := func(r *zk.Request) zk.Txn {
 		o := b.origin()
 		o.Identities = auth.Connected("127.0.0.1")
-		txn, _ := b.prep.Decide(r, o)
+		txn, _ := decide(b.prep, r, o)
 		return txn
 	}
 	decide(&create)
@@ -50,7 +50,7 @@ func TestManySessionsEndTogether(t *testing.T) {
 	for i := range sessions {
 		o := b.origin()
 		o.Session = zk.SessionID(i + 1)
-		txn, _ := b.prep.Decide(&zk.Request{Op: zk.OpCreate, Path: fmt.Sprint("/e", i), ACL: zk.OpenACL(), Mode: zk.Ephemeral}, o)
+		txn, _ := decide(b.prep, &zk.Request{Op: zk.OpCreate, Path: fmt.Sprint("/e", i), ACL: zk.OpenACL(), Mode: zk.Ephemeral}, o)
 		if txn.Op != zk.OpCreate {
 			t.Fatalf("refused: %v", txn)
 		}
@@ -59,7 +59,7 @@ func TestManySessionsEndTogether(t *testing.T) {
 	for i := range sessions {
 		o := b.origin()
 		o.Session = zk.SessionID(i + 1)
-		txn, _ := b.prep.Decide(&zk.Request{Op: zk.OpCloseSession}, o)
+		txn, _ := decide(b.prep, &zk.Request{Op: zk.OpCloseSession}, o)
 		if len(txn.Paths) != 1 {
 			t.Fatalf("session %d ends with %v", i+1, txn.Paths)
 		}
@@ -81,7 +81,7 @@ func BenchmarkEndOfASession(b *testing.B) {
 		}
 		began := time.Now()
 		o := bench.origin()
-		txn, _ := bench.prep.Decide(&zk.Request{Op: zk.OpCloseSession}, o)
+		txn, _ := decide(bench.prep, &zk.Request{Op: zk.OpCloseSession}, o)
 		decided += time.Since(began)
 		began = time.Now()
 		bench.tree.Apply(&zk.TxnHeader{Session: o.Session, Zxid: o.Zxid, Time: o.TimeMs, Op: txn.Op}, &txn, &tree.Applied{})
@@ -115,7 +115,7 @@ func TestListThatGrowsTooLongIsNeverMade(t *testing.T) {
 	for name, r := range map[string]*zk.Request{"one": one, "many": many} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		txn, _ := b.prep.Decide(r, o)
+		txn, _ := decide(b.prep, r, o)
 		runtime.ReadMemStats(&after)
 		if made := after.TotalAlloc - before.TotalAlloc; made > 100<<20 {
 			t.Errorf("%s: %d MB were made", name, made>>20)
@@ -130,7 +130,7 @@ func TestListThatGrowsTooLongIsNeverMade(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, txn.Op, txn.Code)
 		}
 	}
-	if txn, _ := b.prep.Decide(&lists(1, 2).Ops[0], o); txn.Op != zk.OpCreate || len(txn.ACL) != 2*len(o.Identities) {
+	if txn, _ := decide(b.prep, &lists(1, 2).Ops[0], o); txn.Op != zk.OpCreate || len(txn.ACL) != 2*len(o.Identities) {
 		t.Errorf("two entries: %v with %d", txn.Op, len(txn.ACL))
 	}
 }

@@ -17,7 +17,7 @@ func TestMapOfDomainsIsMadeAndDeletedByTheSuperUser(t *testing.T) {
 			if super {
 				o.Identities = append(o.Identities, zk.Identity{Scheme: auth.Super.Scheme, ID: "ops"})
 			}
-			txn, _ := b.prep.Decide(&r, o)
+			txn, _ := decide(b.prep, &r, o)
 			switch {
 			case txn.Op == zk.OpError:
 				return txn.Code

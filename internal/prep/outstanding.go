@@ -22,7 +22,8 @@ type change struct {
 	before   *change // what path was when this change was decided, nil if as in the tree
 	current  bool    // no later change of the path
 	ends     int64   // in place of a path, the owner whose znodes go with its session
-	made     int64   // bytes of the path, if this makes a znode that goes with a session
+	at       tree.Place
+	made     int64 // bytes of the path, if this makes a znode that goes with a session
 }
 
 // outstanding are the changes that are decided but not applied, in order, by path the
@@ -46,14 +47,14 @@ func newOutstanding() outstanding {
 func (o *outstanding) size() int { return len(o.queue) - o.head }
 
 // record takes a slot for a change of path and makes it the path's last one.
-func (o *outstanding) record(c change) *change {
+func (o *outstanding) record(c *change) {
 	slot := o.slot()
 	before := o.byPath[c.path]
 	if before != nil {
 		before.current = false
 	}
-	c.before, c.current = before, true
-	*slot = c
+	*slot = *c
+	slot.before, slot.current = before, true
 	o.queue = append(o.queue, slot)
 	o.byPath[c.path] = slot
 	if owner := c.stat.EphemeralOwner; owner != 0 {
@@ -62,7 +63,6 @@ func (o *outstanding) record(c change) *change {
 	if c.made != 0 {
 		o.made[c.stat.EphemeralOwner] += c.made
 	}
-	return slot
 }
 
 // end takes a slot for the end of a session.
@@ -147,24 +147,25 @@ func (o *outstanding) rollback(mark int) {
 	}
 }
 
-// look returns a znode as it will be: from the outstanding changes, else from
-// the tree. It does not record anything.
-func (p *Prep) look(path string) (change, bool) {
+// look fills in a znode as it will be, from the outstanding changes, else from the tree, and
+// reports whether it will exist. It does not record anything.
+func (p *Prep) look(path string, c *change) bool {
 	if path == "" {
 		path = zk.RootPath
 	}
-	if c, ok := p.outstanding.byPath[path]; ok {
-		return *c, c.exists
+	if out, ok := p.outstanding.byPath[path]; ok {
+		*c = *out
+		return c.exists
 	}
 	n, ok := p.tree.Find(path)
+	if ok {
+		fromTree(path, n, c)
+		ok = !p.hasEnded(c.stat.EphemeralOwner)
+	}
 	if !ok {
-		return change{path: path}, false
+		*c = change{path: path}
 	}
-	c := fromTree(path, n)
-	if p.hasEnded(c.stat.EphemeralOwner) {
-		return change{path: path}, false
-	}
-	return c, true
+	return ok
 }
 
 // hasEnded reports whether a znode of the owner goes with a session whose end is decided.
@@ -182,17 +183,16 @@ func (p *Prep) Changing(path string) bool {
 	return ok
 }
 
-func fromTree(path string, n tree.Node) change {
-	s := n.Stat()
-	return change{
-		path: path, exists: true, stat: n.Persisted(), children: s.NumChildren, dataLen: s.DataLength,
-		acl: n.ACL(), bodySum: n.BodySum(),
+func fromTree(path string, n tree.Node, c *change) {
+	*c = change{
+		path: path, exists: true, stat: n.Persisted(), children: int32(n.NumChildren()), dataLen: int32(n.DataBytes()),
+		acl: n.ACL(), bodySum: n.BodySum(), at: n.Place(),
 	}
 }
 
 // change records what a znode will be, and moves the digest along (prep-D3). old is
 // what it was; not existing counts as nothing.
-func (p *Prep) change(old, c change, zxid zk.Zxid) {
+func (p *Prep) change(old, c *change, zxid zk.Zxid) {
 	c.zxid, c.made = zxid, 0
 	if c.exists && !old.exists && c.stat.EphemeralOwner != 0 {
 		c.made = tree.EphemeralCost(c.path)

@@ -18,7 +18,7 @@ func TestASessionOwnsSoManyBytesOfPaths(t *testing.T) {
 	decide := func(session zk.SessionID, r zk.Request) zk.Code {
 		o := b.origin()
 		o.Session = session
-		txn, _ := b.prep.Decide(&r, o)
+		txn, _ := decide(b.prep, &r, o)
 		if txn.Op == zk.OpError {
 			return txn.Code
 		}

@@ -54,6 +54,7 @@ type Prep struct {
 	digest      uint64 // of the tree with all outstanding changes
 	aclBytes    int    // of the lists of the request that is being decided
 	scratch     tree.Scratch
+	at          tree.Place // of what the request that is being decided changes
 }
 
 // New returns a Prep for a tree without outstanding changes.
@@ -70,34 +71,41 @@ type Origin struct {
 	TimeMs     int64
 }
 
-// Decide prepares a write. What it returns may alias the request.
-func (p *Prep) Decide(r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
-	before := p.tree.Digest()
-	txn, digest := p.decide(r, o)
-	invariant.Check(p.tree.Digest() == before, "prep: the tree has changed before the transaction is in the log (prep-D1)")
-	return txn, digest
+// Decision is what a request has come to.
+type Decision struct {
+	Txn    zk.Txn
+	Digest zk.Digest  // of the tree with it; zero for none
+	At     tree.Place // of the znode that it sets, or of the parent of what it creates: for ApplyAt
 }
 
-func (p *Prep) decide(r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
-	var txn zk.Txn
+// Decide prepares a write. What comes of it may alias the request.
+func (p *Prep) Decide(r *zk.Request, o *Origin, d *Decision) {
+	before := p.tree.Digest()
+	p.decide(r, o, d)
+	invariant.Check(p.tree.Digest() == before, "prep: the tree has changed before the transaction is in the log (prep-D1)")
+}
+
+func (p *Prep) decide(r *zk.Request, o *Origin, d *Decision) {
+	*d = Decision{}
 	var err error
 	mark, digest := p.outstanding.mark(), p.digest
-	p.aclBytes = 0
+	p.aclBytes, p.at = 0, tree.Place{}
 	switch {
 	case r.Op == zk.OpCloseSession:
-		txn = p.closeSession(o)
+		d.Txn = p.closeSession(o)
 	case r.Op == zk.OpCreateSession:
-		txn = zk.Txn{Op: zk.OpCreateSession, TimeoutMs: int32(r.TTL)}
+		d.Txn = zk.Txn{Op: zk.OpCreateSession, TimeoutMs: int32(r.TTL)}
 	case r.Op == zk.OpMulti:
-		txn, err = p.multi(r, o)
+		p.multi(r, o, &d.Txn)
 	default:
-		txn, err = p.one(r, o)
+		err = p.one(r, o, &d.Txn)
 	}
-	if err == nil && p.tooLong(&txn) {
-		if txn.Op == zk.OpCloseSession {
+	if err == nil && p.tooLong(&d.Txn) {
+		if d.Txn.Op == zk.OpCloseSession {
 			// Applying deletes what the session owns, named or not. Without the
 			// names there can be no digest: servers before 3.6 write it so.
-			return zk.Txn{Op: zk.OpCloseSession}, zk.Digest{}
+			d.Txn = zk.Txn{Op: zk.OpCloseSession}
+			return
 		}
 		p.outstanding.rollback(mark)
 		p.digest = digest
@@ -105,12 +113,13 @@ func (p *Prep) decide(r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
 	}
 	if err != nil {
 		invariant.Check(p.outstanding.mark() == mark && p.digest == digest, "prep: a refused request leaves a change behind (prep-D4)")
-		return zk.Txn{Op: zk.OpError, Code: code(err)}, zk.Digest{}
+		d.Txn = zk.Txn{Op: zk.OpError, Code: code(err)}
+		return
 	}
-	if p.opts.NoDigest {
-		return txn, zk.Digest{}
+	d.At = p.at
+	if !p.opts.NoDigest {
+		d.Digest = zk.Digest{Version: zk.DigestVersion, Value: p.digest}
 	}
-	return txn, zk.Digest{Version: zk.DigestVersion, Value: p.digest}
 }
 
 // Refuse gives the transaction of a request that is refused before any
@@ -127,33 +136,33 @@ func code(err error) zk.Code {
 }
 
 // one prepares a write that may also be part of a multi.
-func (p *Prep) one(r *zk.Request, o *Origin) (zk.Txn, error) {
+func (p *Prep) one(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	switch r.Op {
 	case zk.OpCreate, zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL:
-		return p.create(r, o)
+		return p.create(r, o, txn)
 	case zk.OpDelete:
-		return p.delete(r, o)
+		return p.delete(r, o, txn)
 	case zk.OpDeleteContainer:
-		return p.deleteContainer(r, o)
+		return p.deleteContainer(r, o, txn)
 	case zk.OpSetData:
-		return p.setData(r, o)
+		return p.setData(r, o, txn)
 	case zk.OpSetACL:
-		return p.setACL(r, o)
+		return p.setACL(r, o, txn)
 	case zk.OpCheck:
-		return p.check(r, o)
+		return p.check(r, o, txn)
 	}
-	return zk.Txn{}, zk.ErrUnimplemented
+	return zk.ErrUnimplemented
 }
 
 // multi prepares its parts one after the other, each upon the changes of those
 // before it. The first refusal refuses all (prep-D4).
-func (p *Prep) multi(r *zk.Request, o *Origin) (zk.Txn, error) {
-	txn := zk.Txn{Op: zk.OpMulti, Sub: make([]zk.Txn, len(r.Ops))}
+func (p *Prep) multi(r *zk.Request, o *Origin, txn *zk.Txn) {
+	*txn = zk.Txn{Op: zk.OpMulti, Sub: make([]zk.Txn, len(r.Ops))}
+	defer func() { p.at = tree.Place{} }() // that of its last part
 	mark, digest := p.outstanding.mark(), p.digest
 	for i := range r.Ops {
-		sub, err := p.one(&r.Ops[i], o)
+		err := p.one(&r.Ops[i], o, &txn.Sub[i])
 		if err == nil {
-			txn.Sub[i] = sub
 			continue
 		}
 		p.outstanding.rollback(mark)
@@ -162,9 +171,8 @@ func (p *Prep) multi(r *zk.Request, o *Origin) (zk.Txn, error) {
 		for j := i + 1; j < len(txn.Sub); j++ {
 			txn.Sub[j] = zk.Txn{Op: zk.OpError, Code: zk.ErrRuntimeInconsistency}
 		}
-		return txn, nil
+		return
 	}
-	return txn, nil
 }
 
 // Applied drops the outstanding changes up to zxid, which the tree now has.

@@ -9,87 +9,89 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// target makes the checks that setData, setACL and check have in common, and
-// returns the znode.
-func (p *Prep) target(r *zk.Request, o *Origin) (change, error) {
+// target makes the checks that setData and check have in common, and looks at the znode.
+func (p *Prep) target(r *zk.Request, o *Origin, node *change) error {
 	if !o.Alive {
-		return change{}, zk.ErrSessionExpired
+		return zk.ErrSessionExpired
 	}
 	if err := zk.ValidatePath(r.Path); err != nil {
-		return change{}, fmt.Errorf("%w: %w", zk.ErrBadArguments, err)
+		return fmt.Errorf("%w: %w", zk.ErrBadArguments, err)
 	}
-	node, ok := p.look(r.Path)
-	if !ok {
-		return change{}, zk.ErrNoNode
+	if !p.look(r.Path, node) {
+		return zk.ErrNoNode
 	}
-	return node, nil
+	return nil
 }
 
-func (p *Prep) setData(r *zk.Request, o *Origin) (zk.Txn, error) {
-	node, err := p.target(r, o)
-	if err != nil {
-		return zk.Txn{}, err
+func (p *Prep) setData(r *zk.Request, o *Origin, txn *zk.Txn) error {
+	var node change
+	if err := p.target(r, o, &node); err != nil {
+		return err
 	}
 	if !p.allow(&node, zk.PermWrite, o) {
-		return zk.Txn{}, zk.ErrNoAuth
+		return zk.ErrNoAuth
 	}
 	if grown := int64(len(r.Data)) - int64(node.dataLen); grown != 0 {
 		if err := p.quota(r.Path, grown, 0); err != nil {
-			return zk.Txn{}, err
+			return err
 		}
 	}
 	if !versionMatches(r.Version, node.stat.Version) {
-		return zk.Txn{}, zk.ErrBadVersion
+		return zk.ErrBadVersion
 	}
 	next := node
 	next.stat.Version = nextVersion(node.stat.Version)
 	next.stat.Mzxid, next.stat.Mtime = o.Zxid, o.TimeMs
 	next.dataLen = int32(len(r.Data))
 	next.bodySum = tree.BodySum(r.Path, r.Data)
-	p.change(node, next, o.Zxid)
-	return zk.Txn{Op: zk.OpSetData, Path: r.Path, Data: r.Data, Version: next.stat.Version}, nil
+	p.change(&node, &next, o.Zxid)
+	p.at = node.at
+	txn.Op, txn.Path, txn.Data, txn.Version = zk.OpSetData, r.Path, r.Data, next.stat.Version
+	return nil
 }
 
-func (p *Prep) setACL(r *zk.Request, o *Origin) (zk.Txn, error) {
+func (p *Prep) setACL(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	if !o.Alive {
-		return zk.Txn{}, zk.ErrSessionExpired
+		return zk.ErrSessionExpired
 	}
 	if err := zk.ValidatePath(r.Path); err != nil {
-		return zk.Txn{}, fmt.Errorf("%w: %w", zk.ErrBadArguments, err)
+		return fmt.Errorf("%w: %w", zk.ErrBadArguments, err)
 	}
 	list, err := p.fixACL(r.Path, r.ACL, o)
 	if err != nil {
-		return zk.Txn{}, err
+		return err
 	}
-	node, ok := p.look(r.Path)
-	if !ok {
-		return zk.Txn{}, zk.ErrNoNode
+	var node change
+	if !p.look(r.Path, &node) {
+		return zk.ErrNoNode
 	}
 	if !p.allow(&node, zk.PermAdmin, o) {
-		return zk.Txn{}, zk.ErrNoAuth
+		return zk.ErrNoAuth
 	}
 	if !versionMatches(r.Version, node.stat.Aversion) {
-		return zk.Txn{}, zk.ErrBadVersion
+		return zk.ErrBadVersion
 	}
 	next := node
 	next.stat.Aversion = nextVersion(node.stat.Aversion)
 	next.acl = acl.New(list)
-	p.change(node, next, o.Zxid)
-	return zk.Txn{Op: zk.OpSetACL, Path: r.Path, ACL: list, Version: next.stat.Aversion}, nil
+	p.change(&node, &next, o.Zxid)
+	*txn = zk.Txn{Op: zk.OpSetACL, Path: r.Path, ACL: list, Version: next.stat.Aversion}
+	return nil
 }
 
-func (p *Prep) check(r *zk.Request, o *Origin) (zk.Txn, error) {
-	node, err := p.target(r, o)
-	if err != nil {
-		return zk.Txn{}, err
+func (p *Prep) check(r *zk.Request, o *Origin, txn *zk.Txn) error {
+	var node change
+	if err := p.target(r, o, &node); err != nil {
+		return err
 	}
 	if !p.allow(&node, zk.PermRead, o) {
-		return zk.Txn{}, zk.ErrNoAuth
+		return zk.ErrNoAuth
 	}
 	if !versionMatches(r.Version, node.stat.Version) {
-		return zk.Txn{}, zk.ErrBadVersion
+		return zk.ErrBadVersion
 	}
-	return zk.Txn{Op: zk.OpCheck, Path: r.Path, Version: nextVersion(node.stat.Version)}, nil
+	*txn = zk.Txn{Op: zk.OpCheck, Path: r.Path, Version: nextVersion(node.stat.Version)}
+	return nil
 }
 
 // quota refuses a change that would lead beyond the hard limits of the quota

@@ -52,9 +52,8 @@ type twin struct {
 }
 
 type decided struct {
-	head   zk.TxnHeader
-	txn    zk.Txn
-	digest zk.Digest
+	head zk.TxnHeader
+	Decision
 }
 
 func newTwin() *twin {
@@ -65,31 +64,32 @@ func newTwin() *twin {
 func (w *twin) decide(r *zk.Request, zxid zk.Zxid) (zk.Txn, zk.Digest) {
 	session := zk.SessionID(1 + zxid%3)
 	o := &Origin{Session: session, Alive: true, Identities: bob(), Zxid: zxid, TimeMs: int64(zxid) * 10}
-	txn, digest := w.prep.Decide(r, o)
-	w.queue = append(w.queue, decided{zk.TxnHeader{Session: session, Zxid: zxid, Time: o.TimeMs, Op: txn.Op}, txn, digest})
-	return txn, digest
+	var d Decision
+	w.prep.Decide(r, o, &d)
+	w.queue = append(w.queue, decided{zk.TxnHeader{Session: session, Zxid: zxid, Time: o.TimeMs, Op: d.Txn.Op}, d})
+	return d.Txn, d.Digest
 }
 
 func (w *twin) apply(t *testing.T) {
 	t.Helper()
 	d := &w.queue[0]
 	var out tree.Applied
-	w.tree.Apply(&d.head, &d.txn, &out)
+	w.tree.ApplyAt(&d.head, &d.Txn, d.At, &out)
 	w.prep.Applied(d.head.Zxid)
 	w.queue = w.queue[1:]
-	if isRefusal(&d.txn) {
+	if isRefusal(&d.Txn) {
 		return
 	}
 	if out.Result.Code != zk.OK {
-		t.Fatalf("D2: %s fails with %v when it is applied", d.txn.Op, out.Result.Code)
+		t.Fatalf("D2: %s fails with %v when it is applied", d.Txn.Op, out.Result.Code)
 	}
 	for i := range out.Result.Sub {
 		if out.Result.Sub[i].Code != zk.OK {
 			t.Fatalf("D2: part %d fails with %v when it is applied", i, out.Result.Sub[i].Code)
 		}
 	}
-	if d.digest.Version != 0 && d.digest != w.tree.Digest() {
-		t.Fatalf("D3: %s has digest %d, the tree %d", d.txn.Op, d.digest.Value, w.tree.Digest().Value)
+	if d.Digest.Version != 0 && d.Digest != w.tree.Digest() {
+		t.Fatalf("D3: %s has digest %d, the tree %d", d.Txn.Op, d.Digest.Value, w.tree.Digest().Value)
 	}
 }
 

@@ -69,7 +69,7 @@ func (r *Replica) audit(p *proposal, w *waiting) {
 		return
 	}
 	invariant.Check(r.locked, "replica: what was applied is looked at while others may read (replica-R4)")
-	if p.txn.Op == zk.OpCloseSession {
+	if p.Txn.Op == zk.OpCloseSession {
 		r.auditEnd(p.header.Session)
 		return
 	}

@@ -17,11 +17,12 @@ import (
 func (r *Replica) onDeliver(e *zab.Effect) {
 	r.noteConfig(&e.Record)
 	r.lockTree()
-	p, own := r.delivered(&e.Record)
+	var p proposal
+	own := r.delivered(&e.Record, &p)
 	invariant.Check(p.header.Zxid > r.tree.LastZxid(), "replica: delivery out of order (replica-R2)")
 	invariant.Check(p.header.Zxid <= r.peer.Delivered(), "replica: applied before it is committed (replica-R1)")
-	r.tree.Apply(&p.header, &p.txn, &r.applied)
-	r.noteMap(&p.txn)
+	r.tree.ApplyAt(&p.header, &p.Txn, p.At, &r.applied)
+	r.noteMap(&p.Txn)
 	r.counts.Delivered++
 	r.measure(&p, own)
 	r.compare(&p)
@@ -37,7 +38,7 @@ func (r *Replica) onDeliver(e *zab.Effect) {
 	w, mine := r.requests.takeWrite(&p.header)
 	there := r.requests.has(w.conn)
 	r.audit(&p, &w)
-	switch p.txn.Op {
+	switch p.Txn.Op {
 	case zk.OpCreateSession:
 		r.sessionCreated(&p, &w)
 	case zk.OpCloseSession:
@@ -54,16 +55,16 @@ func (r *Replica) onDeliver(e *zab.Effect) {
 	r.attachResumed()
 }
 
-// delivered returns a record as a value, and whether this server has decided it itself:
-// then it need not decode it.
-func (r *Replica) delivered(record *zab.Record) (p proposal, own bool) {
-	if p, own = r.leading.delivered(record.Zxid); own {
-		return p, true
+// delivered fills in a record as a value, and reports whether this server has decided it
+// itself: then it need not decode it.
+func (r *Replica) delivered(record *zab.Record, p *proposal) (own bool) {
+	if r.leading.delivered(record.Zxid, p) {
+		return true
 	}
 	var err error
-	p.header, p.txn, p.digest, err = txn.Decode(record.Payload)
+	p.header, p.Txn, p.Digest, err = txn.Decode(record.Payload)
 	invariant.Check(err == nil, "replica: a committed transaction cannot be read")
-	return p, false
+	return false
 }
 
 // notify tells the connections that wait for a change and may read it, if there are any.
@@ -182,8 +183,8 @@ func (r *Replica) reply(p *proposal, w *waiting) {
 
 // sessionCreated answers the handshake that waited for it.
 func (r *Replica) sessionCreated(p *proposal, w *waiting) {
-	s := r.sessions.Open(p.header.Session, p.txn.TimeoutMs, r.touchedMs())
-	s.Coming, s.LongestMs = false, p.txn.TimeoutMs
+	s := r.sessions.Open(p.header.Session, p.Txn.TimeoutMs, r.touchedMs())
+	s.Coming, s.LongestMs = false, p.Txn.TimeoutMs
 	r.upgraded(s)
 	if !r.requests.has(w.conn) || w.connect == nil {
 		return // the client is gone; the session expires

@@ -19,10 +19,10 @@ import (
 // zxid for a while.
 func (r *Replica) compare(p *proposal) {
 	switch {
-	case p.digest.Version != zk.DigestVersion && r.trust.tree == likenessFuzzy:
-	case p.digest.Version != zk.DigestVersion:
+	case p.Digest.Version != zk.DigestVersion && r.trust.tree == likenessFuzzy:
+	case p.Digest.Version != zk.DigestVersion:
 		r.tree.KeepDigest()
-	case p.digest == r.tree.Digest():
+	case p.Digest == r.tree.Digest():
 		r.trust.compared(true)
 		r.tree.KeepDigest()
 	case r.trust.tree != likenessFuzzy:

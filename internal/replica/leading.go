@@ -25,8 +25,7 @@ type leading struct {
 // delivered yet: what the peer keeps as bytes, as a value.
 type proposal struct {
 	header zk.TxnHeader
-	txn    zk.Txn
-	digest zk.Digest
+	prep.Decision
 }
 
 // begin leads after a zxid.
@@ -47,16 +46,19 @@ func (l *leading) number(peer *zab.Peer) zk.Zxid {
 	return l.last
 }
 
-// propose keeps a transaction until it is delivered.
-func (l *leading) propose(p proposal) { l.proposals.push(p) }
+// proposal returns the next transaction, to be decided. It is kept until it is delivered.
+func (l *leading) proposal() *proposal { return l.proposals.add() }
 
 // delivered takes out the transaction of a zxid, false if this server has not decided
 // it.
-func (l *leading) delivered(zxid zk.Zxid) (proposal, bool) {
-	if p := l.proposals.front(); p != nil && p.header.Zxid == zxid {
-		return l.proposals.pop(), true
+func (l *leading) delivered(zxid zk.Zxid, p *proposal) bool {
+	first := l.proposals.front()
+	if first == nil || first.header.Zxid != zxid {
+		return false
 	}
-	return proposal{}, false
+	*p = *first
+	l.proposals.discard()
+	return true
 }
 
 // applied notes that the tree has everything up to a zxid.

@@ -41,17 +41,17 @@ func (r *Replica) decide(w *asked) {
 		Session: w.session, Alive: w.owner == 0 || s != nil && !s.Closing || s == nil && r.isLocal(w.session) && !ownsEphemeral(w.request),
 		Identities: w.identities, Zxid: r.leading.number(r.peer), TimeMs: r.now.WallMs,
 	}
-	var p proposal
+	p := r.leading.proposal()
 	var config *zab.Config
 	switch code := r.objection(w); {
 	case code != zk.OK:
-		p.txn = prep.Refuse(code)
+		p.Txn = prep.Refuse(code)
 	case w.request.Op == zk.OpReconfig:
-		p.txn, p.digest, config = r.decideReconfig(w, &o)
+		p.Txn, p.Digest, config = r.decideReconfig(w, &o)
 	default:
-		p.txn, p.digest = r.leading.prep.Decide(w.request, &o)
+		r.leading.prep.Decide(w.request, &o, &p.Decision)
 	}
-	p.header = zk.TxnHeader{Session: w.session, Cxid: w.xid, Zxid: o.Zxid, Time: o.TimeMs, Op: p.txn.Op}
+	p.header = zk.TxnHeader{Session: w.session, Cxid: w.xid, Zxid: o.Zxid, Time: o.TimeMs, Op: p.Txn.Op}
 	r.propose(p, config)
 }
 
@@ -85,10 +85,9 @@ func (r *Replica) decideOwn(id zk.SessionID, req *zk.Request) {
 }
 
 // propose gives a transaction to the peer.
-func (r *Replica) propose(p proposal, config *zab.Config) {
-	r.leading.propose(p)
+func (r *Replica) propose(p *proposal, config *zab.Config) {
 	r.counts.Proposed++
-	payload := txn.Append(make([]byte, 0, payloadBytes(&p.txn)), &p.header, &p.txn, p.digest)
+	payload := txn.Append(make([]byte, 0, payloadBytes(&p.Txn)), &p.header, &p.Txn, p.Digest)
 	r.order(zab.Event{Kind: zab.EventPropose, Record: zab.Record{Zxid: p.header.Zxid, Payload: payload}, Config: config})
 }
 

@@ -16,6 +16,13 @@ func (q *queue[T]) push(item T) uint64 {
 	return q.first + uint64(q.size()) - 1
 }
 
+// add adds an item that is to be filled in. It is valid until the next one.
+func (q *queue[T]) add() *T {
+	var none T
+	q.all = append(q.all, none)
+	return &q.all[len(q.all)-1]
+}
+
 // at returns the item of a number, nil if it has left the queue. It is valid
 // until the next push.
 func (q *queue[T]) at(number uint64) *T {
@@ -35,8 +42,14 @@ func (q *queue[T]) front() *T {
 
 // pop takes the oldest item out.
 func (q *queue[T]) pop() T {
-	var none T
 	item := q.all[q.head]
+	q.discard()
+	return item
+}
+
+// discard leaves the oldest item out.
+func (q *queue[T]) discard() {
+	var none T
 	q.all[q.head] = none
 	q.head++
 	q.first++
@@ -48,7 +61,6 @@ func (q *queue[T]) pop() T {
 		clear(q.all[n:])
 		q.all, q.head = q.all[:n], 0
 	}
-	return item
 }
 
 // drop empties the queue. The numbers go on.

@@ -38,9 +38,9 @@ func (r *Replica) measure(p *proposal, own bool) {
 		return
 	}
 	t := &r.tallies
-	t.write(&p.txn)
-	for i := range p.txn.Sub {
-		t.write(&p.txn.Sub[i])
+	t.write(&p.Txn)
+	for i := range p.Txn.Sub {
+		t.write(&p.Txn.Sub[i])
 	}
 	took := r.now.WallMs - p.header.Time
 	switch {

@@ -22,13 +22,17 @@ type Applied struct {
 // Apply carries out a transaction. It cannot fail: what does not fit the tree,
 // as in a replay over a fuzzy snapshot, is left out (tree-N2), and the result has
 // the code that says so. Strings and bytes of the transaction are copied.
-func (t *Tree) Apply(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
+func (t *Tree) Apply(h *zk.TxnHeader, txn *zk.Txn, out *Applied) { t.ApplyAt(h, txn, Place{}, out) }
+
+// ApplyAt is Apply for a leader, which has decided the transaction and knows where the tree has the
+// znode that it changes, or the parent of what it creates.
+func (t *Tree) ApplyAt(h *zk.TxnHeader, txn *zk.Txn, at Place, out *Applied) {
 	out.Changes, out.OverQuota = out.Changes[:0], out.OverQuota[:0]
 	out.Result = zk.Result{Op: txn.Op}
 	if txn.Op == zk.OpMulti {
 		t.applyMulti(h, txn, out)
 	} else {
-		t.applyOne(h, txn, &out.Result, out)
+		t.applyOne(h, txn, at, &out.Result, out)
 	}
 	t.writeAppeared()
 	if h.Zxid > t.last {
@@ -49,7 +53,7 @@ func (t *Tree) applyMulti(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
 		sub, r := &txn.Sub[i], &out.Result.Sub[i]
 		if !failed {
 			r.Op = sub.Op
-			t.applyOne(h, sub, r, out)
+			t.applyOne(h, sub, Place{}, r, out)
 			continue
 		}
 		r.Op = zk.OpError
@@ -62,14 +66,14 @@ func (t *Tree) applyMulti(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
 	}
 }
 
-func (t *Tree) applyOne(h *zk.TxnHeader, txn *zk.Txn, r *zk.Result, out *Applied) {
+func (t *Tree) applyOne(h *zk.TxnHeader, txn *zk.Txn, at Place, r *zk.Result, out *Applied) {
 	switch txn.Op {
 	case zk.OpCreate, zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL:
-		t.applyCreate(h, txn, r, out)
+		t.applyCreate(h, txn, at, r, out)
 	case zk.OpDelete, zk.OpDeleteContainer:
 		r.Code = t.applyDelete(h, txn.Path, out)
 	case zk.OpSetData, zk.OpReconfig:
-		t.applySetData(h, txn, r, out)
+		t.applySetData(h, txn, at, r, out)
 	case zk.OpSetACL:
 		t.applySetACL(txn, r)
 	case zk.OpCloseSession:
@@ -79,10 +83,10 @@ func (t *Tree) applyOne(h *zk.TxnHeader, txn *zk.Txn, r *zk.Result, out *Applied
 	}
 }
 
-func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, r *zk.Result, out *Applied) {
+func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, at Place, r *zk.Result, out *Applied) {
 	r.Path = txn.Path
 	parentPath, name := zk.SplitPath(txn.Path)
-	parent, ok := t.find(parentPath)
+	parent, ok := t.findAt(at, parentPath)
 	if !ok {
 		r.Code = zk.ErrNoNode
 		return
@@ -171,8 +175,8 @@ func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
 	return zk.OK
 }
 
-func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, r *zk.Result, out *Applied) {
-	id, ok := t.find(txn.Path)
+func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, at Place, r *zk.Result, out *Applied) {
+	id, ok := t.findAt(at, txn.Path)
 	if !ok {
 		r.Code = zk.ErrNoNode
 		return

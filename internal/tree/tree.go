@@ -28,6 +28,7 @@ package tree
 
 import (
 	"hash/maphash"
+	"strings"
 	"sync"
 
 	"github.com/conclave-project/conclave/internal/pathset"
@@ -150,6 +151,26 @@ func (t *Tree) Extended() bool { return t.opts.ExtendedTypes }
 func (t *Tree) Find(path string) (Node, bool) {
 	id, ok := t.find(path)
 	return Node{t, id}, ok
+}
+
+// Place is where a tree had a znode when it was asked for (Node.Place). The zero value is
+// nowhere.
+type Place struct {
+	id       uint32
+	replaced uint32 // see Replaced
+	czxid    zk.Zxid
+}
+
+// findAt is find where the znode is likely to be: a place is that of the path as long as the
+// same znode is there. One that came to it later has a later czxid, and those that one
+// transaction creates have places of their own.
+func (t *Tree) findAt(at Place, path string) (uint32, bool) {
+	if at.id != noNode && int(at.replaced) == t.replaced {
+		if n := t.nodes.at(at.id); n.czxid == at.czxid && t.name(n) == path[1+strings.LastIndexByte(path, '/'):] {
+			return at.id, true
+		}
+	}
+	return t.find(path)
 }
 
 func (t *Tree) find(path string) (uint32, bool) {

@@ -332,6 +332,73 @@ func TestReplayDeletesADirectoryThatHasLaterChildren(t *testing.T) {
 	}
 }
 
+// A place that another znode has come to, or that is of a tree that was replaced, is not used.
+func TestAPlaceIsThatOfOneZnodeAlone(t *testing.T) {
+	w := newWorld(1)
+	set := func(path string, at Place) zk.Code {
+		w.zxid++
+		h := zk.TxnHeader{Zxid: w.zxid, Op: zk.OpSetData}
+		w.tree.ApplyAt(&h, &zk.Txn{Op: zk.OpSetData, Path: path, Data: []byte(path)}, at, &w.out)
+		return w.out.Result.Code
+	}
+	place := func(path string) Place {
+		n, ok := w.tree.Find(path)
+		if !ok {
+			t.Fatalf("no %s", path)
+		}
+		return n.Place()
+	}
+	create := func(path string) zk.Txn {
+		return zk.Txn{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL(), ParentCversion: -1}
+	}
+	both := func(first, second string) zk.Txn {
+		return zk.Txn{Op: zk.OpMulti, Sub: []zk.Txn{create(first), create(second)}}
+	}
+	w.apply(1, create("/d"))
+	w.apply(1, create("/e"))
+	w.apply(1, both("/d/x", "/e/x")) // same name, same zxid
+	old := place("/d/x")
+	if set("/d/x", old) != zk.OK || set("/e/x", place("/e/x")) != zk.OK {
+		t.Fatal("not found")
+	}
+	w.apply(1, zk.Txn{Op: zk.OpDelete, Path: "/d/x"})
+	if code := set("/d/x", old); code != zk.ErrNoNode {
+		t.Errorf("a znode that was deleted is set: %v", code)
+	}
+	w.apply(1, create("/x")) // where /d/x was
+	if p := place("/x"); p.id != old.id {
+		t.Fatalf("it is at %d, not at %d", p.id, old.id)
+	}
+	if code := set("/d/x", old); code != zk.ErrNoNode {
+		t.Errorf("another one is set: %v", code)
+	}
+	for _, path := range []string{"/", zk.ConfigPath} {
+		if p := place(path); p != (Place{}) {
+			t.Errorf("%s, which no transaction has created, is at %+v", path, p)
+		}
+	}
+
+	// The same transactions in another order give the same place to another znode.
+	at, zxid := place("/e/x"), w.zxid
+	other := newWorld(1)
+	other.apply(1, create("/d"))
+	other.apply(1, create("/e"))
+	other.apply(1, both("/e/x", "/d/x"))
+	if n, _ := other.tree.Find("/d/x"); n.Place().id != at.id {
+		t.Fatalf("/d/x is at %d, /e/x was at %d", n.Place().id, at.id)
+	}
+	w.tree.Become(other.tree)
+	w.zxid = zxid
+	if code := set("/e/x", at); code != zk.OK {
+		t.Fatal(code)
+	}
+	for path, want := range map[string]string{"/e/x": "/e/x", "/d/x": ""} {
+		if n, _ := w.tree.Find(path); string(n.Data()) != want {
+			t.Errorf("%s has %q", path, n.Data())
+		}
+	}
+}
+
 func TestMultiAppliesAllOrNothing(t *testing.T) {
 	w := newWorld(1)
 	before := w.tree.Digest()

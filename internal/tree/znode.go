@@ -265,6 +265,17 @@ func (n Node) Stat() zk.Stat {
 // ACL returns the znode's access control list. The list is never changed.
 func (n Node) ACL() acl.List { return n.t.acls.list(n.t.restOf(n.t.nodes.at(n.id)).acl) }
 
+// DataBytes returns the length of the data.
+func (n Node) DataBytes() int { return n.t.nodes.at(n.id).dataBytes() }
+
+// Place returns where the znode is. Those that every tree has from the beginning are nowhere.
+func (n Node) Place() Place {
+	if z := n.t.nodes.at(n.id); z.czxid > 0 {
+		return Place{n.id, uint32(n.t.replaced), z.czxid}
+	}
+	return Place{}
+}
+
 // NumChildren returns the number of direct children.
 func (n Node) NumChildren() int { return int(n.t.restOf(n.t.nodes.at(n.id)).children) }
 
