@@ -60,6 +60,34 @@ func TestObserverMasters(t *testing.T) {
 	}
 }
 
+// Over TLS as well, whose port for observers proves itself as that of the leader does.
+func TestObserverMastersOverTLS(t *testing.T) {
+	for _, mix := range []struct{ name, kinds string }{
+		{"observes by way of Java masters", "J9 J9 J9 G G"},
+		{"observed by Java", "G G G J9 G"},
+	} {
+		t.Run(mix.name, func(t *testing.T) {
+			config := securedFor(t, "localhost", "127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5")
+			s := newScene(t, servers.EnsembleOptions{
+				Kinds: kinds(t, mix.kinds), Observers: []int{4, 5}, Masters: true, Config: append(config, "sslQuorum=true"),
+			})
+			s.startUnder(3)
+			s.work(workload.Options{Writers: 2, Readers: 1, Pause: time.Millisecond, StaleAllowed: true})
+			s.await(200)
+			s.startRest()
+			for _, id := range []int{4, 5} {
+				everyOperation(t, s.e.Member(id))
+				must(t, s.masterOf(id, 3).Kill())
+				s.await(100)
+				s.startRest()
+				s.masterOf(id, 3)
+				syncsAmongWrites(t, s.e.Member(id))
+			}
+			s.check()
+		})
+	}
+}
+
 // masterOf waits until an observer is served by another server than the leader.
 func (s *scene) masterOf(id, leader int) *servers.Member {
 	s.t.Helper()
