@@ -361,7 +361,9 @@ func (p *peers) Receive(link zab.LinkID, batch []zab.Message) error {
 	p.server.behind.begin(link, p.server.monoMs())
 	defer p.server.behind.end(link)
 	p.server.awaitDisk()
-	events := make([]replica.Event, 0, len(batch))
+	buffer := eventBuffers.Get().(*[]replica.Event)
+	defer eventBuffers.Put(buffer)
+	events := (*buffer)[:0]
 	of := portion{inStep: link == zab.LinkID(p.server.received.leader.Load()), delays: run{of: &p.server.received.delays}}
 	var err error
 	for i := range batch {
@@ -374,8 +376,13 @@ func (p *peers) Receive(link zab.LinkID, batch []zab.Message) error {
 	}
 	p.server.received.note(&of)
 	p.server.putFromPeer(events...)
+	clear(events)
+	*buffer = events
 	return err
 }
+
+// eventBuffers are for the events of what comes in one read. The inbox copies them.
+var eventBuffers = sync.Pool{New: func() any { return new([]replica.Event) }}
 
 // readable says when a transaction that a leader has sent was decided, in ms since 1970, and
 // what is wrong with it.
