@@ -70,11 +70,13 @@ func (o Op) String() string {
 // numbers are not.
 func (o Op) Known() bool {
 	switch o {
-	case OpNotification, OpCheck, OpError, OpCreateSession, OpDeleteContainer:
-		return false
+	case OpCreate, OpDelete, OpExists, OpGetData, OpSetData, OpGetACL, OpSetACL, OpGetChildren, OpSync, OpPing,
+		OpGetChildren2, OpMulti, OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer,
+		OpCreateTTL, OpMultiRead, OpAuth, OpSetWatches, OpSASL, OpGetEphemerals, OpGetAllChildrenNumber,
+		OpSetWatches2, OpAddWatch, OpWhoAmI, OpGetChildrenPage, OpCloseSession:
+		return true // each request is asked for this three times: no map
 	}
-	_, ok := opNames[o]
-	return ok
+	return false
 }
 
 // IsWrite reports whether o is decided by the leader and becomes a transaction.
