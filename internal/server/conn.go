@@ -54,6 +54,7 @@ type conn struct {
 
 	begun    uint64 // requests that went to the loop; of the goroutine
 	finished uint64 // those that it has answered; of the loop
+	done     discounted
 	longs    longs
 
 	stats   connStats  // guarded by out.mu
@@ -256,19 +257,39 @@ func (c *conn) begin(n int) {
 }
 
 // finish counts one that the loop has answered, and that took so many bytes. The loop calls
-// it, after the reply is in the outbox.
+// it, after the reply is in the outbox, and discount before it wakes the connection.
 func (c *conn) finish(bytes int64) {
 	c.finished++
 	c.longs.answered(c.finished, c.server)
-	c.inFlight.Add(-1)
-	c.server.inFlight.Add(-1)
-	c.server.requestBytes.Add(-bytes)
+	c.done.count++
+	c.done.bytes += bytes
+}
+
+// discount takes what the loop has answered off what is on its way: at the end of a step,
+// for all at once, since the goroutines of connections count there as well.
+func (c *conn) discount() {
+	a := &c.done
+	if a.count == 0 {
+		return
+	}
+	c.inFlight.Add(-a.count)
+	c.server.inFlight.Add(-int64(a.count))
+	c.server.requestBytes.Add(-a.bytes)
+	*a = discounted{}
+}
+
+// discounted are requests of a connection that the loop has answered in this step, and what
+// they took in memory. Of the loop.
+type discounted struct {
+	count int32
+	bytes int64
 }
 
 // gone forgets a connection whose goroutine has ended. The loop calls it, so
 // that what is left on its way is counted off once.
 func (s *Server) gone(c *conn) {
 	s.conns.remove(c)
+	c.discount()
 	s.inFlight.Add(-int64(c.inFlight.Swap(0)))
 	c.longs.answered(math.MaxUint64, s)
 	c.out.remove()

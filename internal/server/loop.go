@@ -149,6 +149,8 @@ type delivery struct {
 	dirty  []*conn
 	last   *conn // the connection looked up last
 	events events
+
+	replied int64 // bytes of the replies of this step
 }
 
 func (d *delivery) conn(id session.ConnID) *conn {
@@ -179,7 +181,7 @@ func (d *delivery) Connected(id session.ConnID, r *wire.ConnectResponse) {
 func (d *delivery) Reply(id session.ConnID, h wire.ReplyHeader, r *zk.Result) {
 	if c := d.conn(id); c != nil {
 		d.give(c)
-		c.reply(h, r)
+		d.replied += int64(c.reply(h, r))
 		d.wake(c)
 		if t := d.server.trace; t != nil {
 			t.reply(zk.SessionID(c.sessionID.Load()), h.Xid, h.Zxid, h.Code)
@@ -209,8 +211,13 @@ func (d *delivery) Close(id session.ConnID) {
 // detour; several are written side by side.
 func (d *delivery) flush() {
 	d.Notified()
+	if d.replied > 0 {
+		d.server.meters.bytesReplied.Add(d.replied)
+		d.replied = 0
+	}
 	for _, c := range d.dirty {
 		c.woken = false
+		c.discount()
 		c.resume()
 		if len(d.dirty) == 1 {
 			c.flushOnce()

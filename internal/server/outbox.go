@@ -180,13 +180,13 @@ func (c *conn) connected(r *wire.ConnectResponse) {
 }
 
 // reply answers a request that the loop had.
-func (c *conn) reply(h wire.ReplyHeader, r *zk.Result) {
+func (c *conn) reply(h wire.ReplyHeader, r *zk.Result) (written int) {
 	c.out.mu.Lock()
 	if !c.out.ended && !c.out.over {
 		before := len(c.out.bytes)
 		c.out.bytes = wire.AppendReply(c.out.bytes, h, r)
-		c.server.meters.bytesReplied.Add(int64(len(c.out.bytes) - before))
-		c.replies.note(len(c.out.bytes) - before)
+		written = len(c.out.bytes) - before
+		c.replies.note(written)
 		c.checkOutbox()
 	} else {
 		c.server.meters.staleReplies.Add(1)
@@ -195,6 +195,7 @@ func (c *conn) reply(h wire.ReplyHeader, r *zk.Result) {
 	c.out.mu.Unlock()
 	c.finish(bytes)
 	c.server.relieve()
+	return written
 }
 
 // reached counts a request that the connection, which waits for its turn, answers itself.
