@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/internal/watch"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -133,7 +134,8 @@ func wchs(_ Commands, s *server.Server) string {
 }
 
 func wchc(_ Commands, s *server.Server) string {
-	sessions, byConn := s.SessionOf(), s.Watches().ByConn()
+	sessions := s.SessionOf()
+	byConn, left := s.Watches().ByConn()
 	var b strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(byConn)) {
 		fmt.Fprintf(&b, "%s\n", sessions[id])
@@ -141,12 +143,26 @@ func wchc(_ Commands, s *server.Server) string {
 			fmt.Fprintf(&b, "\t%s\n", path)
 		}
 	}
-	b.WriteString("\n")
+	endWatches(&b, left)
 	return b.String()
 }
 
+// WatchesMax is how many bytes of paths a list of watches has, with 16 for each watch.
+const WatchesMax = watch.ReportBytesMax
+
+// LeftOut begins the line that tells of watches that a list has no space for.
+const LeftOut = "left out: "
+
+func endWatches(b *strings.Builder, left int) {
+	if left > 0 {
+		fmt.Fprintf(b, "%s%d watches\n", LeftOut, left)
+	}
+	b.WriteString("\n")
+}
+
 func wchp(_ Commands, s *server.Server) string {
-	sessions, byPath := s.SessionOf(), s.Watches().ByPath()
+	sessions := s.SessionOf()
+	byPath, left := s.Watches().ByPath()
 	var b strings.Builder
 	for _, path := range slices.Sorted(maps.Keys(byPath)) {
 		fmt.Fprintf(&b, "%s\n", path)
@@ -154,6 +170,6 @@ func wchp(_ Commands, s *server.Server) string {
 			fmt.Fprintf(&b, "\t%s\n", sessions[id])
 		}
 	}
-	b.WriteString("\n")
+	endWatches(&b, left)
 	return b.String()
 }

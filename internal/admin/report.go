@@ -376,20 +376,31 @@ func watchSummary(_ Commands, s *server.Server) Fields {
 
 func watches(_ Commands, s *server.Server) Fields {
 	of, paths := s.SessionOf(), map[zk.SessionID][]string{}
-	for id, watched := range s.Watches().ByConn() {
+	byConn, left := s.Watches().ByConn()
+	for id, watched := range byConn {
 		paths[of[id]] = watched
 	}
-	return Fields{{"session_id_to_watched_paths", paths}}
+	return leftOut(Fields{{"session_id_to_watched_paths", paths}}, left)
 }
 
 func watchesByPath(_ Commands, s *server.Server) Fields {
 	of, ids := s.SessionOf(), map[string][]zk.SessionID{}
-	for path, conns := range s.Watches().ByPath() {
+	byPath, left := s.Watches().ByPath()
+	for path, conns := range byPath {
 		for _, id := range conns {
 			ids[path] = append(ids[path], of[id])
 		}
 	}
-	return Fields{{"path_to_session_ids", ids}}
+	return leftOut(Fields{{"path_to_session_ids", ids}}, left)
+}
+
+// leftOut tells of watches that a report has no space for, where there are any: a field that
+// Apache's has not.
+func leftOut(fields Fields, watches int) Fields {
+	if watches > 0 {
+		fields.put("left_out", watches)
+	}
+	return fields
 }
 
 func zabState(_ Commands, s *server.Server) Fields {

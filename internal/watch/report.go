@@ -32,23 +32,48 @@ func (t *Table) Counts() Counts {
 // reportMax is how many watches a report reads while it keeps all others out.
 const reportMax = 4096
 
-// ByConn returns the paths each connection waits on in the data registry. It is read in
-// portions, so that nothing waits for long: changes meanwhile may be in it or not.
-func (t *Table) ByConn() map[session.ConnID][]string {
+// ReportBytesMax is how many bytes of paths a report has, with 16 for each watch: those of
+// clients may take gibibytes, and a report takes some times what is in it.
+const ReportBytesMax = 64 << 20
+
+// ByConn returns the paths each connection waits on in the data registry, and how many
+// watches are left out, those of other connections first. It is read in portions, so that
+// nothing waits for long: changes meanwhile may be in it or not.
+func (t *Table) ByConn() (out map[session.ConnID][]string, left int) {
+	return t.byConn(ReportBytesMax)
+}
+
+func (t *Table) byConn(bytesMax int) (out map[session.ConnID][]string, left int) {
 	t.mu.Lock()
-	conns := slices.Collect(maps.Keys(t.mu.byConn))
+	conns := slices.Sorted(maps.Keys(t.mu.byConn))
 	t.mu.Unlock()
-	out := map[session.ConnID][]string{}
+	out = map[session.ConnID][]string{}
 	for _, conn := range conns {
 		var paths []string
 		for more := true; more; {
+			have := len(paths)
 			paths, more = t.pathsOf(conn, paths)
+			for _, path := range paths[have:] {
+				bytesMax -= len(path) + 16
+			}
+			if more && bytesMax < 0 {
+				break
+			}
 		}
 		if slices.Sort(paths); paths != nil {
 			out[conn] = slices.Compact(paths) // a list that shrinks moves its last ones
 		}
+		if bytesMax < 0 {
+			break
+		}
 	}
-	return out
+	if bytesMax < 0 {
+		left = t.Counts().Data
+		for _, paths := range out {
+			left -= len(paths)
+		}
+	}
+	return out, max(left, 0)
 }
 
 // pathsOf adds a portion of the paths of a connection to those that were read, and reports
@@ -69,12 +94,13 @@ func (t *Table) pathsOf(conn session.ConnID, paths []string) ([]string, bool) {
 }
 
 // ByPath returns who waits on each path of the data registry, as ByConn.
-func (t *Table) ByPath() map[string][]session.ConnID {
-	out := map[string][]session.ConnID{}
-	for conn, paths := range t.ByConn() {
+func (t *Table) ByPath() (out map[string][]session.ConnID, left int) {
+	byConn, left := t.ByConn()
+	out = map[string][]session.ConnID{}
+	for conn, paths := range byConn {
 		for _, path := range paths {
 			out[path] = append(out[path], conn)
 		}
 	}
-	return out
+	return out, left
 }

@@ -32,13 +32,38 @@ func TestReportsOfManyWatchesAreReadInPortions(t *testing.T) {
 		}
 	})
 	for range 5 {
-		if paths := table.ByConn()[1]; len(paths) != stay {
-			t.Errorf("%d paths, not %d", len(paths), stay)
+		byConn, left := table.ByConn()
+		if paths := byConn[1]; len(paths) != stay || left != 0 {
+			t.Errorf("%d paths, not %d, and %d left out", len(paths), stay, left)
 		}
-		if conns := table.ByPath()["/stays7"]; len(conns) != 1 || conns[0] != session.ConnID(1) {
+		byPath, _ := table.ByPath()
+		if conns := byPath["/stays7"]; len(conns) != 1 || conns[0] != session.ConnID(1) {
 			t.Errorf("/stays7 is watched by %v", conns)
 		}
 	}
 	close(done)
 	changes.Wait()
+}
+
+// What many watches take bounds what a report of them does, which says how many it lacks.
+func TestReportsHaveALimit(t *testing.T) {
+	table := New()
+	const of = 2*reportMax + 5
+	for conn := range session.ConnID(3) {
+		for i := range of {
+			table.Add(conn+1, Data, fmt.Sprintf("/%09d", i))
+		}
+	}
+	for _, test := range []struct{ bytesMax, paths int }{
+		{3 * of * (10 + 16), 3 * of}, {of * (10 + 16), 2 * of - reportMax - 5}, {1, reportMax},
+	} {
+		out, left := table.byConn(test.bytesMax)
+		paths := 0
+		for _, all := range out {
+			paths += len(all)
+		}
+		if paths != test.paths || left != 3*of-paths {
+			t.Errorf("%d bytes: %d paths, %d left out of %d", test.bytesMax, paths, left, 3*of)
+		}
+	}
 }

@@ -143,7 +143,8 @@ func judgeReports(t *testing.T, table *Table, model *naive) {
 			byConn[w.conn] = append(byConn[w.conn], w.path)
 		}
 	}
-	gotPath, gotConn := table.ByPath(), table.ByConn()
+	gotPath, _ := table.ByPath()
+	gotConn, _ := table.ByConn()
 	for path := range byPath {
 		slices.Sort(byPath[path])
 		slices.Sort(gotPath[path])

@@ -155,13 +155,13 @@ func (d *dashSource) Watches(ctx context.Context, path string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := i.watches(ctx, path, func(zk.SessionID) bool { return true })
+	all, left, err := i.watches(ctx, path, func(zk.SessionID) bool { return true })
 	if err != nil {
 		return nil, err
 	}
-	found := dashArmed{Watches: all}
+	found := dashArmed{Watches: all, More: left}
 	if n := len(all) - dashWatches; n > 0 {
-		found.Watches, found.More = all[:dashWatches], n
+		found.Watches, found.More = all[:dashWatches], n+left
 	}
 	return found, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/zk"
 	"github.com/spf13/cobra"
 )
@@ -86,44 +87,60 @@ func (v *watchList) run(c *cobra.Command, args []string) error {
 		}
 		return p.Answer(sums, func(w io.Writer) error { return watchSumTable(w, sums) })
 	}
-	all, err := i.watches(c.Context(), strings.Join(args, ""), func(id zk.SessionID) bool { return v.session == "" || id == wanted })
+	all, left, err := i.watches(c.Context(), strings.Join(args, ""), func(id zk.SessionID) bool { return v.session == "" || id == wanted })
 	if err != nil {
 		return err
 	}
-	return p.Answer(all, func(w io.Writer) error {
+	err = p.Answer(all, func(w io.Writer) error {
 		rows := make([][]string, len(all))
 		for i, one := range all {
 			rows[i] = []string{one.Session, one.Server, one.Path}
 		}
 		return cli.Table(w, []string{"SESSION", "SERVER", "PATH"}, rows)
 	})
+	if err == nil && left > 0 {
+		err = fmt.Errorf("%d watches are left out: a server lists %d MiB of paths at most; --count counts all", left, admin.WatchesMax>>20)
+	}
+	return err
 }
 
-// watches asks all servers for the watches below a prefix of some sessions.
-func (i *inspector) watches(ctx context.Context, prefix string, wanted func(zk.SessionID) bool) ([]armed, error) {
-	parts := make([][]armed, len(i.servers))
+// watches asks all servers for the watches below a prefix of some sessions, and returns how
+// many their lists have no space for, of any session and path.
+func (i *inspector) watches(ctx context.Context, prefix string, wanted func(zk.SessionID) bool) (all []armed, left int, err error) {
+	parts, without := make([][]armed, len(i.servers)), make([]int, len(i.servers))
 	problems := i.each(ctx, func(at int, server string) question {
 		put := func(path string, id zk.SessionID) {
 			if wanted(id) && strings.HasPrefix(path, prefix) {
 				parts[at] = append(parts[at], armed{path, id.String(), server})
 			}
 		}
-		return question{"wchp", "watches_by_path", func(answer string) { watchesOf(answer, put) },
-			func(fields map[string]json.RawMessage) error { return watchFields(fields, put) }}
+		return question{"wchp", "watches_by_path", func(answer string) { without[at] = watchesOf(answer, put) },
+			func(fields map[string]json.RawMessage) (err error) {
+				without[at], err = watchFields(fields, put)
+				return err
+			}}
 	})
 	if err := errors.Join(problems...); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	all := append([]armed{}, slices.Concat(parts...)...)
+	for _, n := range without {
+		left += n
+	}
+	all = append([]armed{}, slices.Concat(parts...)...)
 	slices.SortStableFunc(all, func(a, b armed) int { return strings.Compare(a.Path, b.Path) })
-	return all, nil
+	return all, left, nil
 }
 
-// watchesOf reads paths, each with lines of its sessions below it.
-func watchesOf(answer string, put func(path string, id zk.SessionID)) {
+// watchesOf reads paths, each with lines of its sessions below it, and how many watches are
+// left out.
+func watchesOf(answer string, put func(path string, id zk.SessionID)) (left int) {
 	path := ""
 	for line := range strings.Lines(answer) {
 		line = strings.TrimRight(line, "\n")
+		if count, ends := strings.CutPrefix(line, admin.LeftOut); ends {
+			_, _ = fmt.Sscan(count, &left)
+			continue
+		}
 		digits, below := strings.CutPrefix(line, "\t")
 		if !below {
 			path = line
@@ -131,24 +148,30 @@ func watchesOf(answer string, put func(path string, id zk.SessionID)) {
 			put(path, id)
 		}
 	}
+	return left
 }
 
 // watchFields reads the same of an admin server.
-func watchFields(fields map[string]json.RawMessage, put func(path string, id zk.SessionID)) error {
+func watchFields(fields map[string]json.RawMessage, put func(path string, id zk.SessionID)) (left int, err error) {
 	var byPath map[string][]json.RawMessage
 	if err := field(fields, "path_to_session_ids", &byPath); err != nil {
-		return err
+		return 0, err
+	}
+	if _, some := fields["left_out"]; some {
+		if err := field(fields, "left_out", &left); err != nil {
+			return 0, err
+		}
 	}
 	for path, ids := range byPath {
 		for _, text := range ids {
 			id, err := sessionNumber(string(text))
 			if err != nil {
-				return err
+				return 0, err
 			}
 			put(path, id)
 		}
 	}
-	return nil
+	return left, nil
 }
 
 // text reads "1 connections watching 2 paths\nTotal watches:2".
