@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/loadgen"
 	"github.com/conclave-project/conclave/test/probe"
 	"github.com/conclave-project/conclave/test/servers"
 )
@@ -209,7 +210,7 @@ func expiries(ctx context.Context, b *bench, t *Table) error {
 // expiryTime is the timeout of n sessions that are to end at once: none ends before all
 // are there. A server that starts gives each of them the whole of it.
 func expiryTime(n int) time.Duration {
-	return 8*time.Second + time.Duration(n)*200*time.Microsecond
+	return 8*time.Second + time.Duration(n)*500*time.Microsecond
 }
 
 // expiry has n sessions end at once, each with an ephemeral or without.
@@ -239,29 +240,7 @@ func expiry(ctx context.Context, b *bench, t *Table, n int, owned bool) error {
 			return err
 		}
 		defer p.end()
-		if err := pause(ctx, expiryTime(n)/2); err != nil {
-			return err
-		}
-		quiet, err := p.reset()
-		if err != nil {
-			return err
-		}
-		for end := time.Now().Add(2 * time.Minute); ; {
-			left, err := sessionsOf(s)
-			if err != nil {
-				return err
-			}
-			if left <= 1 {
-				break
-			}
-			if time.Now().After(end) {
-				return fmt.Errorf("%d of %d sessions are left", left, there)
-			}
-			if err := pause(ctx, 200*time.Millisecond); err != nil {
-				return err
-			}
-		}
-		ending, err := p.reset()
+		quiet, ending, err := endOf(ctx, s, p, there)
 		if err != nil {
 			return err
 		}
@@ -269,6 +248,36 @@ func expiry(ctx context.Context, b *bench, t *Table, n int, owned bool) error {
 		t.add(what+": before", there, ms(quiet.Max()), "ms")
 		return nil
 	})
+}
+
+// endOf waits until all of the sessions have ended but that of the writer, and returns what
+// the writer waited before the first did, and then.
+func endOf(ctx context.Context, s *servers.Server, p *pulse, there int) (quiet, ending *loadgen.Histogram, err error) {
+	quiet = &loadgen.Histogram{}
+	for end := time.Now().Add(expiryTime(there) + time.Minute); ; {
+		left, err := sessionsOf(s)
+		if err != nil {
+			return nil, nil, err
+		}
+		if left <= 1 {
+			break
+		}
+		if left > there {
+			lap, err := p.reset()
+			if err != nil {
+				return nil, nil, err
+			}
+			quiet.Merge(lap)
+		}
+		if time.Now().After(end) {
+			return nil, nil, fmt.Errorf("%d of %d sessions are left", left, there)
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return nil, nil, err
+		}
+	}
+	ending, err = p.reset()
+	return quiet, ending, err
 }
 
 // sessionsOf is how many sessions a server has.
