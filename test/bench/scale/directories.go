@@ -24,7 +24,7 @@ const (
 
 // directories compares one directory with many children with a small one.
 func directories(ctx context.Context, b *bench, t *Table) error {
-	for _, n := range b.sizes([]int{10_000, 1_000_000}, []int{10_000, 1_000_000, 10_000_000}) {
+	for _, n := range b.sizes([]int{10_000, 1_000_000}, []int{10_000, 1_000_000, 3_000_000, 10_000_000}) {
 		if !fitsDisk(t, n) {
 			continue
 		}

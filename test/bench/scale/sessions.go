@@ -65,7 +65,7 @@ func sessionRecords(ctx context.Context, b *bench, t *Table) error {
 			return err
 		}
 		made := 0
-		for _, n := range b.sizes([]int{10_000, 100_000}, []int{10_000, 100_000, 1_000_000}) {
+		for _, n := range b.sizes([]int{10_000, 100_000}, []int{10_000, 100_000, 300_000}) {
 			b.say("%d sessions without a connection", n)
 			start := time.Now()
 			if err := leaveSessions(ctx, s.Addr, n-made, longSession, nil); err != nil {

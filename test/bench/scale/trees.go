@@ -26,7 +26,7 @@ const (
 )
 
 func trees(ctx context.Context, b *bench, t *Table) error {
-	for _, n := range b.sizes([]int{100_000, 1_000_000}, []int{100_000, 1_000_000, 10_000_000}) {
+	for _, n := range b.sizes([]int{100_000, 1_000_000}, []int{100_000, 1_000_000, 3_000_000, 10_000_000}) {
 		if err := bigTree(ctx, b, t, n); err != nil {
 			return err
 		}
