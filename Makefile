@@ -220,6 +220,10 @@ bench-floor: ## what Conclave costs in multiples of the least server that could 
 bench-profile: ## where the CPU time of a server goes, by the steps of a request
 	go run ./test/bench profile
 
+.PHONY: bench-scale
+bench-scale: ## sessions, watches, trees, ensembles, cores, tenants: curves over size with their aims; of PARTS=sessions,... or all; FULL=1 goes as far as the aims
+	go run ./test/bench scale $(if $(PARTS),-parts $(PARTS)) $(if $(FULL),-full)
+
 .PHONY: failover
 failover: ## how long writes stop when the leader of three servers is killed or stopped, Apache ZooKeeper and Conclave
 	go run ./test/bench failover

@@ -1,6 +1,9 @@
 package jute
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // AppendBool appends one byte, 0 or 1.
 func AppendBool(b []byte, v bool) []byte {
@@ -39,8 +42,19 @@ func AppendBytes(b, v []byte) []byte {
 	return append(b, v...)
 }
 
+// manyStrings is how long a vector is before its space is made at once. A short one fits
+// nearly always.
+const manyStrings = 1024
+
 // AppendStrings appends a vector of ustrings; nil is empty, not null.
 func AppendStrings(b []byte, v []string) []byte {
+	if len(v) >= manyStrings {
+		bytes := 4 + 4*len(v)
+		for _, s := range v {
+			bytes += len(s)
+		}
+		b = slices.Grow(b, bytes)
+	}
 	b = AppendInt(b, int32(len(v)))
 	for _, s := range v {
 		b = AppendString(b, s)

@@ -2,6 +2,8 @@ package jute
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -72,6 +74,23 @@ func TestBytesCannotGrowIntoTheInput(t *testing.T) {
 	_ = append(d.Bytes(), 'X')
 	if !bytes.HasSuffix(in, []byte("cd")) {
 		t.Fatal("append to a decoded buffer overwrote the input")
+	}
+}
+
+// A list of many names takes its space at once: growing step by step copies them again and
+// again.
+func TestManyStringsTakeTheirSpaceAtOnce(t *testing.T) {
+	names := make([]string, 10*manyStrings)
+	for i := range names {
+		names[i] = "name-" + strings.Repeat("x", i%7)
+	}
+	var b []byte
+	if got := testing.AllocsPerRun(10, func() { b = AppendStrings(nil, names) }); got != 1 {
+		t.Errorf("%v allocations", got)
+	}
+	d := NewDecoder(b, 100)
+	if got := d.Strings(); !slices.Equal(got, names) || d.Len() != 0 {
+		t.Errorf("%d of %d came back", len(got), len(names))
 	}
 }
 

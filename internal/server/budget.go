@@ -1,6 +1,7 @@
 package server
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -107,19 +108,22 @@ func (b *budget) abandon(t *turn) {
 }
 
 // A long answer takes some times its bytes while it is made, before it is counted with
-// what its connection does not read. What all connections together are making is bounded.
+// what its connection does not read, and a processor. What all connections together are
+// making is bounded, so that memory is left, and half of the processors for all others.
 const (
 	answerLong      = 1 << 20  // weight of an answer from which it counts
 	answerBudgetMax = 64 << 20 // of memory
 	answerFactor    = 2        // what an answer takes for each of its bytes
 )
 
-// costOfAnswer returns about what the making of an answer takes in memory, 0 if it is short.
+// costOfAnswer returns about what the making of an answer takes in memory, 0 if it is short,
+// and at least its part of the budget where each processor that may make some has one.
 func costOfAnswer(weight int) int64 {
 	if weight < answerLong {
 		return 0
 	}
-	return min(answerFactor*int64(weight), answerBudgetMax)
+	part := answerBudgetMax / int64(max(1, runtime.GOMAXPROCS(0)/2))
+	return min(max(answerFactor*int64(weight), part), answerBudgetMax)
 }
 
 // admit waits until a budget has a part for a long request or answer. What was gathered

@@ -7,15 +7,21 @@ import (
 	"runtime/metrics"
 )
 
-// heapHeadroom is how much garbage may gather between two collections.
-const heapHeadroom = 24 << 20
+// How much garbage may gather between two collections: heapHeadroom, and scannedShare of
+// what a collection looks through, if that is more.
+const (
+	heapHeadroom = 24 << 20
+	scannedShare = 0.5
+)
 
 // TightenHeap keeps the garbage between two collections at a fixed size instead
 // of Go's fixed share, until ctx ends; it returns then. The tree holds nearly
 // all of the memory and nothing for the collector to scan, so collecting costs
 // the same however large the tree is, and a share of it would only be memory
-// for nothing. It sets the whole process's collector: for programs that are a
-// server and nothing else.
+// for nothing. Watches and sessions are scanned: where they are many a fixed size
+// would be collected again and again for a few more of them, so it is a share of
+// what is scanned there. It sets the whole process's collector: for programs that
+// are a server and nothing else.
 func TightenHeap(ctx context.Context) {
 	collected := make(chan struct{}, 1)
 	before := debug.SetGCPercent(100)
@@ -27,7 +33,7 @@ func TightenHeap(ctx context.Context) {
 			return
 		case <-collected:
 		}
-		if want := gcPercent(liveBytes()); want != now {
+		if want := gcPercent(heapBytes()); want != now {
 			debug.SetGCPercent(want)
 			now = want
 		}
@@ -47,16 +53,18 @@ func watchCollection(collected chan<- struct{}) {
 	}, collected)
 }
 
-func liveBytes() uint64 {
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	return live[0].Value.Uint64()
+// heapBytes are what the last collection has found in use, and what it looked through.
+func heapBytes() (live, scanned uint64) {
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/total:bytes"}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64(), samples[1].Value.Uint64()
 }
 
 // gcPercent is the share of live bytes that makes the headroom.
-func gcPercent(live uint64) int {
+func gcPercent(live, scanned uint64) int {
 	if live == 0 {
 		return 100
 	}
-	return int(min(max(heapHeadroom*100/live, 4), 400))
+	headroom := max(heapHeadroom, uint64(scannedShare*float64(scanned)))
+	return int(min(max(headroom*100/live, 4), 400))
 }

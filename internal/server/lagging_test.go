@@ -281,6 +281,31 @@ func TestLongAnswersAreMadeWithinABudget(t *testing.T) {
 	})
 }
 
+// Half of the processors make long answers, one at least: a client that asks for nothing
+// else leaves the others to those who ask for little.
+func TestLongAnswersLeaveProcessorsToOthers(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p, q := dial(t, s, nil), dial(t, s, nil)
+	p.do(create("/long", strings.Repeat("x", answerLong/2), 0))
+	makers := max(1, runtime.GOMAXPROCS(0)/2)
+	for range makers {
+		<-s.answers.ask(costOfAnswer(answerLong)).given
+	}
+	p.send(zk.Request{Op: zk.OpMultiRead, Ops: []zk.Request{{Op: zk.OpGetData, Path: "/long"}, {Op: zk.OpGetData, Path: "/long"}}})
+	awaittest.Until(t, "the next long one waits", func() bool {
+		s.answers.mu.Lock()
+		defer s.answers.mu.Unlock()
+		return len(s.answers.mu.waiting) == 1
+	})
+	if code, _ := q.do(zk.Request{Op: zk.OpGetData, Path: "/long"}); code != zk.OK {
+		t.Error(code)
+	}
+	s.answers.release(costOfAnswer(answerLong))
+	if h, _ := p.reply(zk.OpMultiRead); h.Code != zk.OK {
+		t.Error(h)
+	}
+}
+
 // Syncs that stand one after the other are moved on together: one portion of input has
 // thousands.
 func TestPipelinedSyncsAreMovedOnTogether(t *testing.T) {

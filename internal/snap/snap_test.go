@@ -316,6 +316,33 @@ func TestEncoderRefusesTheWrongOrder(t *testing.T) {
 	}
 }
 
+// A long snapshot is made durable portion by portion: the last sync is as short as the
+// others, so that those of the log do not wait for it.
+func TestALongSnapshotIsSyncedInPortions(t *testing.T) {
+	var unsynced, most int64
+	w, err := Create(&vfs.Faulty{Disk: newDisk(t), Before: func(op vfs.Op) error {
+		switch op.Kind {
+		case vfs.KindWrite:
+			unsynced += op.Bytes
+		case vfs.KindSync:
+			most, unsynced = max(most, unsynced), 0
+		}
+		return nil
+	}}, dir, 5, Plain)
+	must(t, err)
+	must(t, w.Begin(0, 0))
+	must(t, w.Node("", nil, -1, &zk.StatPersisted{}))
+	data := make([]byte, 1<<20)
+	for i := range 5 * portionSynced >> 20 {
+		must(t, w.Node(fmt.Sprintf("/n%d", i), data, -1, &zk.StatPersisted{}))
+	}
+	must(t, w.End(5, zk.Digest{}, 5))
+	must(t, w.Commit())
+	if most < portionSynced/2 || most > 2*portionSynced {
+		t.Errorf("%d bytes waited for one sync", most)
+	}
+}
+
 func TestCrashOrFailureAtEveryOperationLeavesNoPartialSnapshot(t *testing.T) {
 	write := func(fsys vfs.FS) error {
 		w, err := Create(fsys, dir, 5, Plain)

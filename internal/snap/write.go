@@ -35,7 +35,7 @@ func Create(fsys vfs.FS, dir string, zxid zk.Zxid, c Compression) (*Writer, erro
 		return nil, fmt.Errorf("create snapshot %s: %w", name, err)
 	}
 	w.file = file
-	if w.packer, err = compressor(c, file); err != nil {
+	if w.packer, err = compressor(c, &portions{file: file}); err != nil {
 		w.Abort()
 		return nil, fmt.Errorf("create snapshot %s: %w", name, err)
 	}
@@ -126,4 +126,23 @@ func (w *Writer) Abort() {
 		_ = w.fs.Remove(w.temp) // what stays is ignored and removed at the next start
 		w.temp = ""
 	}
+}
+
+// portions is a file that is made durable portion by portion while it is written. A sync of
+// all of it at the end would hold up those of the log, on the same disk, for as long.
+type portions struct {
+	file     vfs.File
+	unsynced int
+}
+
+// portionSynced is how many bytes may wait for a sync.
+const portionSynced = 4 << 20
+
+func (p *portions) Write(b []byte) (int, error) {
+	n, err := p.file.Write(b)
+	if p.unsynced += n; err == nil && p.unsynced >= portionSynced {
+		p.unsynced = 0
+		err = p.file.Sync()
+	}
+	return n, err
 }

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/conclave-project/conclave/internal/acl"
@@ -293,6 +294,7 @@ func (n Node) HasChild(name string) bool {
 
 // Children appends the names of the direct children, in no particular order.
 func (n Node) Children(names []string) []string {
+	names = slices.Grow(names, n.NumChildren())
 	for id := n.t.first(n.id); id != noNode; {
 		c := n.t.nodes.at(id)
 		names = append(names, n.t.name(c))

@@ -10,6 +10,7 @@
 //	go run ./test/bench floor -size 3
 //	go run ./test/bench check
 //	go run ./test/bench profile
+//	go run ./test/bench scale
 //
 // compare measures Apache ZooKeeper and Conclave. In goes a list of parts to
 // measure, out comes a table: throughput, latency, the server's CPU time per
@@ -32,6 +33,8 @@
 //
 // profile runs a server in a process of its own, puts loads on it, and prints where
 // its CPU time goes, by the steps of a request.
+//
+// scale measures how Conclave bears size, as curves: package scale.
 //
 // A server starts on an empty directory of the same disk and gets the same
 // warm-up; the Java process may use a heap of 4 GiB and logs warnings only.

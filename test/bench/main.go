@@ -42,10 +42,11 @@ const usage = `usage: bench compare [flags]
        bench floor [flags]
        bench check [flags]
        bench profile [flags]
+       bench scale [flags]
 
 compares servers on this machine: under load, when a leader fails, and
 Conclave with the least server that there can be; counts of this tree with
-those of a commit; and where a server's time goes; -h shows the flags of each`
+those of a commit; where a server's time goes; and how it bears size; -h shows the flags of each`
 
 // commands are what can be measured.
 var commands = map[string]func(ctx context.Context, args []string) error{
@@ -72,6 +73,7 @@ var commands = map[string]func(ctx context.Context, args []string) error{
 	},
 	"check":       checkCounts,
 	"profile":     profileLoads,
+	"scale":       measureScale,
 	profileServer: serveProfiled,
 	floorServer:   func(_ context.Context, args []string) error { return serveFloor(args) },
 }
