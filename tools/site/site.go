@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -79,7 +80,8 @@ func build(o options) (int, error) {
 	var problems []error
 	var search []found
 	images := map[string]bool{}
-	for _, p := range pages {
+	for _, source := range slices.Sorted(maps.Keys(pages)) { // so that two builds are the same bytes
+		p := pages[source]
 		problems = append(problems, p.relink(o.root, pages, images)...)
 		search = append(search, p.search()...)
 		if err := p.write(dir, o, pages); err != nil {

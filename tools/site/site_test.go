@@ -36,6 +36,10 @@ func TestSiteOfTheProject(t *testing.T) {
 	if lead := read1(t, filepath.Join(out, "index.html")); !strings.Contains(lead, "url=v0.10.0/index.html") {
 		t.Errorf("the first page leads to %s", lead)
 	}
+	// A release is built twice and compared, and has the site in it.
+	if read1(t, filepath.Join(out, "v0.9.0", "search.js")) != read1(t, filepath.Join(out, "dev", "search.js")) {
+		t.Error("the same pages have another search in each build")
+	}
 	concepts := read1(t, filepath.Join(out, "dev", "docs", "concepts.html"))
 	for _, want := range []string{`src="../lab/index.html#scenario=unfenced"`, `href="../docs/fencing.html"`, `id="the-late-write"`, `aria-current="page">Concepts`, `<html lang="en">`, `src="../../versions.js"`} {
 		if !strings.Contains(concepts, want) {
