@@ -55,3 +55,22 @@ func TestUnitsAndManifestsGiveAServerTheSameTimeToEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestLeastUnitOnThePageIsAPartOfTheUnit: what is said to be the least has no line that the unit of the
+// packages, which is started in a test, does not have.
+func TestLeastUnitOnThePageIsAPartOfTheUnit(t *testing.T) {
+	page, err1 := os.ReadFile("../docs/operations.md")
+	unit, err2 := os.ReadFile("systemd/conclave.service")
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	found := regexp.MustCompile("(?s)```ini\n(.*?)```").FindSubmatch(page)
+	if found == nil {
+		t.Fatal("the page has no unit")
+	}
+	for line := range strings.Lines(strings.ReplaceAll(string(found[1]), "/usr/local/bin/", "/usr/bin/")) {
+		if !strings.Contains("\n"+string(unit), "\n"+line) {
+			t.Errorf("systemd/conclave.service has no %s", line)
+		}
+	}
+}
