@@ -64,8 +64,8 @@ var labLine = regexp.MustCompile(`(?m)^<!-- lab: (\S+) -->$`)
 // anchorTag is an anchor of its own in a document.
 var anchorTag = regexp.MustCompile(`<a id="([^"]+)">`)
 
-// The documents are the project's own: what they have in HTML stays.
-var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()), goldmark.WithRendererOptions(html.WithUnsafe()))
+// The documents are the project's own: what they have in HTML stays. Where a line of Chinese ends, there is no blank.
+var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM, extension.NewCJK(extension.WithEastAsianLineBreaks(extension.EastAsianLineBreaksCSS3Draft))), goldmark.WithParserOptions(parser.WithAutoHeadingID()), goldmark.WithRendererOptions(html.WithUnsafe()))
 
 // build writes the site, and returns how many pages it has.
 func build(o options) (int, error) {

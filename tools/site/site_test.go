@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -51,6 +52,9 @@ func TestSiteOfTheProject(t *testing.T) {
 	}
 	if zh := read1(t, filepath.Join(out, "dev", "docs", "zh-CN", "concepts.html")); !strings.Contains(zh, `<html lang="zh-CN">`) || !strings.Contains(zh, "在实验室中打开") {
 		t.Error("the Chinese page is not Chinese")
+	}
+	if zh, after := read1(t, filepath.Join(out, "dev", "docs", "zh-CN", "concepts.html")), regexp.MustCompile(`\p{Han}[，。：；、]?\n\p{Han}`); after.MatchString(zh) {
+		t.Errorf("a browser shows a blank where a line of Chinese ends: %q", after.FindString(zh))
 	}
 	var index []found
 	text := strings.TrimSuffix(strings.TrimPrefix(read1(t, filepath.Join(out, "dev", "search.js")), "window.searchIndex = "), ";\n")
