@@ -300,6 +300,8 @@ func TestDashboardFitsEveryScreen(t *testing.T) {
 func TestAPIIsAsItIsDescribed(t *testing.T) {
 	e := develop(t)
 	e.candidate("billing/nightly", "alpha")
+	p := e.shown("#elections", "td") // the election is there, and soon its leader
+	p.await(`document.querySelector("main").textContent.includes("alpha")`)
 	e.do("create", "/app", "x")
 	described, err := openapi3.NewLoader().LoadFromData([]byte(e.fetch("openapi.json")))
 	if err != nil {
