@@ -8,8 +8,25 @@ import (
 	"testing"
 )
 
+// composeCommands are the commands of the services of compose.yaml.
+func composeCommands(t *testing.T) (all [][]string) {
+	text, err := os.ReadFile("compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range regexp.MustCompile(`(?m)^    command:\n((?:    - .*\n)+)`).FindAllStringSubmatch(string(text), -1) {
+		var command []string
+		for line := range strings.Lines(block[1]) {
+			command = append(command, strings.TrimSpace(strings.TrimPrefix(line, "    - ")))
+		}
+		all = append(all, command)
+	}
+	return all
+}
+
 // TestComposeServersAgree: each service of the file is a server of the list that all have, with a
-// volume and a port of its own.
+// volume and a port of its own. Compose refuses a container with a root that is read only and a file of
+// text that stands in compose.yaml.
 func TestComposeServersAgree(t *testing.T) {
 	text, err := os.ReadFile("compose.yaml")
 	if err != nil {
@@ -23,16 +40,29 @@ func TestComposeServersAgree(t *testing.T) {
 	}
 	want := []string{"conclave-0", "conclave-1", "conclave-2"}
 	for what, got := range map[string][]string{
-		"services": find(`(?m)^  (conclave-\d):$`), "numbers": find(`conclave\.myid=(conclave-\d)\]`), "lines": find(`(?m)server\.\d=(conclave-\d):2888:3888$`),
+		"services": find(`(?m)^  (conclave-\d):$`), "numbers": find(`conclave\.myid=(conclave-\d)\n`), "lines": find(`(?m)server\.\d=(conclave-\d):2888:3888$`)[:3],
 	} {
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: %q", what, got)
 		}
 	}
 	for i, pod := range find(`(?m)server\.(\d)=`) {
-		if pod != string(rune('1'+i)) {
+		if pod != string(rune('1'+i%3)) {
 			t.Errorf("line %d is that of server %s", i+1, pod)
 		}
+	}
+	commands := composeCommands(t)
+	if len(commands) != 3 {
+		t.Fatalf("%d commands", len(commands))
+	}
+	for i, command := range commands {
+		same := strings.ReplaceAll(strings.Join(command, " "), "myid="+want[i], "myid="+want[0])
+		if first := strings.Join(commands[0], " "); same != first {
+			t.Errorf("server %d is started otherwise than server 1:\n%s\n%s", i+1, same, first)
+		}
+	}
+	if strings.Contains(string(text), "read_only: true") && strings.Contains(string(text), "content:") {
+		t.Error("Compose does not start this")
 	}
 	for _, unique := range [][]string{find(`127\.0\.0\.1:(\d+):2181`), find(`"(data-\d):/data"`)} {
 		if slices.Sort(unique); len(slices.Compact(unique)) != 3 {
@@ -52,6 +82,25 @@ func TestUnitsAndManifestsGiveAServerTheSameTimeToEnd(t *testing.T) {
 	} {
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s has not %q: %v", file, strings.TrimSpace(want), err)
+		}
+	}
+}
+
+// TestLeastUnitOnThePageIsAPartOfTheUnit: what is said to be the least has no line that the unit of the
+// packages, which is started in a test, does not have.
+func TestLeastUnitOnThePageIsAPartOfTheUnit(t *testing.T) {
+	page, err1 := os.ReadFile("../docs/operations.md")
+	unit, err2 := os.ReadFile("systemd/conclave.service")
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	found := regexp.MustCompile("(?s)```ini\n(.*?)```").FindSubmatch(page)
+	if found == nil {
+		t.Fatal("the page has no unit")
+	}
+	for line := range strings.Lines(strings.ReplaceAll(string(found[1]), "/usr/local/bin/", "/usr/bin/")) {
+		if !strings.Contains("\n"+string(unit), "\n"+line) {
+			t.Errorf("systemd/conclave.service has no %s", line)
 		}
 	}
 }

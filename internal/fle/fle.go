@@ -2,6 +2,7 @@ package fle
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/conclave-project/conclave/internal/invariant"
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -160,6 +161,25 @@ func (m *Machine) Vote() Vote {
 
 // Round returns the logical clock.
 func (m *Machine) Round() int64 { return m.round }
+
+// Cast says for whom a server votes.
+type Cast struct{ From, For quorum.ID }
+
+// Votes returns the votes of this round that a looking server has, its own among them, in the order of
+// the servers; none when it does not look.
+func (m *Machine) Votes() []Cast {
+	if m.state != Looking {
+		return nil
+	}
+	var all []Cast
+	for _, id := range slices.Sorted(maps.Keys(m.votes)) {
+		all = append(all, Cast{id, m.votes[id].Leader})
+	}
+	return all
+}
+
+// Supporters returns who is known to be for the leader that was elected, this server included.
+func (m *Machine) Supporters() quorum.IDs { return slices.Clone(m.supporters) }
 
 // WakeMs returns when the machine wants its next Tick, and false when only
 // another event can move it.

@@ -33,6 +33,10 @@ type Server struct {
 	// LeaseMs is what is left of its right to lead, LeaseOfMs the whole; 0 where there is none.
 	LeaseMs   int64 `json:"leaseMs"`
 	LeaseOfMs int64 `json:"leaseOfMs"`
+	// Vote is for whom it votes while it knows no leader; empty for nobody, and where nobody votes.
+	Vote string `json:"vote"`
+	// Votes are those that it has in a fast leader election, its own among them.
+	Votes []Cast `json:"votes,omitempty"`
 	// ClockPpm is by how many microseconds in a second its clock is fast.
 	ClockPpm int64   `json:"clockPpm"`
 	Fields   []Field `json:"fields"`
@@ -44,6 +48,12 @@ type Server struct {
 type Field struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
+}
+
+// Cast is the vote of one server.
+type Cast struct {
+	From string `json:"from"`
+	For  string `json:"for"`
 }
 
 // Cell is one transaction of a log.

@@ -145,3 +145,44 @@ func TestRunIsAValueOfItsSpec(t *testing.T) {
 		}
 	}
 }
+
+// TestVotesAreShownUntilThereIsALeader: whom each server votes for, the votes that a server has, and in the
+// end by whom the leader was elected.
+func TestVotesAreShownUntilThereIsALeader(t *testing.T) {
+	most, w := 0, world(t, "alg=zab&servers=3", 0)
+	for w.leaders() == "" && w.NowUs() < 5_000_000 {
+		w.Step()
+		for _, s := range w.Frame(0).Servers {
+			if looks := s.Role == "looking"; looks != (s.Vote != "") {
+				t.Fatalf("%s is %s and votes for %q", s.ID, s.Role, s.Vote)
+			}
+			for _, b := range s.Votes {
+				if b.From == s.ID && b.For != s.Vote {
+					t.Errorf("%s votes for %s, and has its own vote for %s", s.ID, s.Vote, b.For)
+				}
+			}
+			most = max(most, len(s.Votes))
+			if shown := strings.Count(fmt.Sprint(s.Fields), " (for s"); shown != len(s.Votes) {
+				t.Errorf("%d of %d votes are among the fields %v", shown, len(s.Votes), s.Fields)
+			}
+		}
+	}
+	if most != 3 {
+		t.Errorf("a server had %d votes at most", most)
+	}
+	if story := w.story(); !strings.Contains(story, "has elected s3 in round 1: for it are s1, s2, s3") {
+		t.Error(story)
+	}
+	for _, spec := range []string{"alg=raft&servers=3&seed=5", "alg=bully&servers=3"} {
+		voted, w := false, world(t, spec, 0)
+		for w.leaders() == "" && w.NowUs() < 5_000_000 {
+			w.Step()
+			for _, s := range w.Frame(0).Servers {
+				voted = voted || s.Vote != ""
+			}
+		}
+		if votes := strings.HasPrefix(spec, "alg=raft"); voted != votes {
+			t.Errorf("%s: a server votes: %v", spec, voted)
+		}
+	}
+}

@@ -202,6 +202,9 @@ func (p *member) view(v *Server) {
 		disk := p.system.disks[v.ID]
 		v.field("term", strconv.FormatUint(status.Term, 10))
 		v.field("vote", orNobody(string(disk.Vote)))
+		if v.Leader == "" && disk.Term == status.Term {
+			v.Vote = string(disk.Vote)
+		}
 	}
 	v.field("leader", orNobody(v.Leader))
 }

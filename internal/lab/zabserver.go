@@ -85,7 +85,7 @@ func (z *zabServer) vote(event fle.Event) {
 		switch e := effect.(type) {
 		case fle.Send:
 			if to := z.ensemble.w.find(nameOf(e.To)); to != nil {
-				z.server.send(to, "vote", voteText(e.Notification), e.Notification)
+				z.server.send(to, strings.TrimSpace("vote "+z.voteFor(e.Notification.Leader)), voteText(e.Notification), e.Notification)
 			}
 		case fle.Elected:
 			elected = &e
@@ -104,9 +104,18 @@ func (z *zabServer) vote(event fle.Event) {
 		z.learn(*learned)
 	}
 	if elected != nil {
-		z.note(NoteRole, "has elected %s in round %d", nameOf(elected.Leader), elected.Round)
+		z.note(NoteRole, "has elected %s in round %d: for it are %s", nameOf(elected.Leader), elected.Round,
+			strings.ReplaceAll(listOf(z.election.Supporters()), ".", ", "))
 		z.push(zab.Event{Kind: zab.EventElected, Server: elected.Leader, Epoch: elected.Epoch, Record: zab.Record{Zxid: elected.Zxid}})
 	}
+}
+
+// voteFor is the name of the server that a vote is for, "" if it is for nobody.
+func (z *zabServer) voteFor(id quorum.ID) string {
+	if s := z.ensemble.w.find(nameOf(id)); s != nil {
+		return s.id
+	}
+	return ""
 }
 
 func voteText(n fle.Notification) string {
@@ -315,7 +324,14 @@ func (z *zabServer) view(v *Server) {
 	}
 	v.field("zxid", zab.FormatZxid(z.peer.Last()))
 	if state == zab.Looking {
-		v.field("vote", fmt.Sprintf("%s, round %d", nameOf(z.election.Vote().Leader), z.election.Round()))
+		v.Vote = z.voteFor(z.election.Vote().Leader)
+		v.field("vote", fmt.Sprintf("%s, round %d", orNobody(v.Vote), z.election.Round()))
+		var has []string
+		for _, b := range z.election.Votes() {
+			v.Votes = append(v.Votes, Cast{nameOf(b.From), nameOf(b.For)})
+			has = append(has, nameOf(b.From)+" (for "+nameOf(b.For)+")")
+		}
+		v.field("has votes of", orNobody(strings.Join(has, ", ")))
 	} else {
 		v.field("phase", strings.ToLower(z.peer.Phase().String()))
 	}

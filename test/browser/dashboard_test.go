@@ -186,8 +186,8 @@ func TestLeadershipIsTransferred(t *testing.T) {
 	p.press("td", "Transfer")
 	p.press("#ask", "Transfer")
 	p.await(`!document.querySelector("#ask").open && document.querySelector("tr.leads td:nth-child(2)").textContent === "beta"`)
-	p.said("td", "transferred")
-	p.await(`document.querySelectorAll("svg.times rect.led").length === 2 && document.querySelectorAll("svg.times rect.over").length === 0`)
+	p.said("td", "transferred") // on a busy machine the lease of one of them may end, too
+	p.await(`document.querySelectorAll("svg.times rect.led").length >= 2 && document.querySelectorAll("svg.times rect.over").length === 0`)
 }
 
 // TestTreeIsChanged: a znode is made, changed and deleted, and the log tells of it as it happens.
@@ -300,6 +300,8 @@ func TestDashboardFitsEveryScreen(t *testing.T) {
 func TestAPIIsAsItIsDescribed(t *testing.T) {
 	e := develop(t)
 	e.candidate("billing/nightly", "alpha")
+	p := e.shown("#elections", "td") // the election is there, and soon its leader
+	p.await(`document.querySelector("main").textContent.includes("alpha")`)
 	e.do("create", "/app", "x")
 	described, err := openapi3.NewLoader().LoadFromData([]byte(e.fetch("openapi.json")))
 	if err != nil {

@@ -200,6 +200,42 @@ func TestPageFitsEveryScreen(t *testing.T) {
 	}
 }
 
+// TestVotesAreDrawn: an arrow from each server to the one that it votes for, and how many are for one, until
+// there is a leader. With SHOTS it keeps what it sees.
+func TestVotesAreDrawn(t *testing.T) {
+	p := open(t, "#alg=zab&servers=5&seed=1")
+	for _, look := range []struct {
+		theme, language string
+		width           int64
+	}{{"light", "en", 1280}, {"dark", "zh", 360}} {
+		p.look(look.theme, look.language)
+		p.run(emulation.SetDeviceMetricsOverride(look.width, 780, 1, false))
+		p.seek(50)
+		if arrows := eval[string](p, `[...document.querySelectorAll("#links .votes-for")].map((l) => l.dataset.key).join(", ")`); arrows != "vote s1, vote s2, vote s3" {
+			t.Errorf("arrows: %s", arrows)
+		}
+		want := map[string]string{"en": ",,,2 votes,3 votes", "zh": ",,,2 票,3 票"}[look.language]
+		if votes := eval[string](p, `[...document.querySelectorAll(".node .votes")].map((v) => v.textContent).join(",")`); votes != want {
+			t.Errorf("%s: votes %q, want %q", look.language, votes, want)
+		}
+		if eval[int](p, `document.querySelectorAll("#fields dd").length`) == 0 {
+			p.run(chromedp.Evaluate(`document.querySelector('.node[data-key="s1"]').dispatchEvent(new MouseEvent("click", {bubbles: true})); null`, nil))
+		}
+		p.await(`document.querySelector("#fields").textContent.includes("s1 (for s5)")`)
+		if dir := os.Getenv("SHOTS"); dir != "" {
+			var shot []byte
+			p.run(chromedp.FullScreenshot(&shot, 100))
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("votes-%d-%s-%s.png", look.width, look.theme, look.language)), shot, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p.seek(300)
+	if drawn := eval[int](p, `document.querySelectorAll("#links .votes-for").length`); drawn != 0 {
+		t.Errorf("with a leader there are %d arrows", drawn)
+	}
+}
+
 // TestNineServersAreDrawnSmoothly reports the frames a second; it fails only where the page hardly moves.
 func TestNineServersAreDrawnSmoothly(t *testing.T) {
 	p := open(t, "#alg=zab&servers=9&seed=1&do=2000:kill:s9,5000:start:s9")

@@ -8,7 +8,7 @@ type section struct {
 
 // menu is what the site has, in its order. A page that is not in it is not in the site.
 var menu = []section{
-	{"Start", "开始", []string{"README.md", "docs/getting-started.md", "docs/install.md", "docs/commands.md", "docs/shell.md", "docs/faq.md", "CHANGELOG.md"}},
+	{"Start", "开始", []string{"README.md", "docs/getting-started.md", "docs/recipes.md", "docs/install.md", "docs/commands.md", "docs/shell.md", "docs/faq.md", "CHANGELOG.md"}},
 	{"Concepts", "概念", []string{"docs/concepts.md", "docs/algorithms.md", "docs/fencing.md", "docs/scenarios.md", "docs/laboratory.md", "docs/glossary.md", "docs/protocols/fle.md", "docs/protocols/zab.md"}},
 	{"Operate", "运维", []string{"docs/operations.md", "docs/runbooks.md", "docs/configuration.md", "docs/metrics.md", "docs/dashboard.md", "docs/differences.md", "docs/stability.md", "SECURITY.md"}},
 	{"Stores", "存储", []string{"docs/backends.md", "docs/comparison.md", "docs/coming-from/README.md", "docs/coming-from/curator.md", "docs/coming-from/etcd.md", "docs/coming-from/consul.md", "docs/coming-from/client-go.md", "docs/coming-from/dynamodb.md"}},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -63,8 +64,8 @@ var labLine = regexp.MustCompile(`(?m)^<!-- lab: (\S+) -->$`)
 // anchorTag is an anchor of its own in a document.
 var anchorTag = regexp.MustCompile(`<a id="([^"]+)">`)
 
-// The documents are the project's own: what they have in HTML stays.
-var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()), goldmark.WithRendererOptions(html.WithUnsafe()))
+// The documents are the project's own: what they have in HTML stays. Where a line of Chinese ends, there is no blank.
+var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM, extension.NewCJK(extension.WithEastAsianLineBreaks(extension.EastAsianLineBreaksCSS3Draft))), goldmark.WithParserOptions(parser.WithAutoHeadingID()), goldmark.WithRendererOptions(html.WithUnsafe()))
 
 // build writes the site, and returns how many pages it has.
 func build(o options) (int, error) {
@@ -79,7 +80,8 @@ func build(o options) (int, error) {
 	var problems []error
 	var search []found
 	images := map[string]bool{}
-	for _, p := range pages {
+	for _, source := range slices.Sorted(maps.Keys(pages)) { // so that two builds are the same bytes
+		p := pages[source]
 		problems = append(problems, p.relink(o.root, pages, images)...)
 		search = append(search, p.search()...)
 		if err := p.write(dir, o, pages); err != nil {

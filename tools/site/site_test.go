@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -36,6 +37,10 @@ func TestSiteOfTheProject(t *testing.T) {
 	if lead := read1(t, filepath.Join(out, "index.html")); !strings.Contains(lead, "url=v0.10.0/index.html") {
 		t.Errorf("the first page leads to %s", lead)
 	}
+	// A release is built twice and compared, and has the site in it.
+	if read1(t, filepath.Join(out, "v0.9.0", "search.js")) != read1(t, filepath.Join(out, "dev", "search.js")) {
+		t.Error("the same pages have another search in each build")
+	}
 	concepts := read1(t, filepath.Join(out, "dev", "docs", "concepts.html"))
 	for _, want := range []string{`src="../lab/index.html#scenario=unfenced"`, `href="../docs/fencing.html"`, `id="the-late-write"`, `aria-current="page">Concepts`, `<html lang="en">`, `src="../../versions.js"`} {
 		if !strings.Contains(concepts, want) {
@@ -47,6 +52,9 @@ func TestSiteOfTheProject(t *testing.T) {
 	}
 	if zh := read1(t, filepath.Join(out, "dev", "docs", "zh-CN", "concepts.html")); !strings.Contains(zh, `<html lang="zh-CN">`) || !strings.Contains(zh, "在实验室中打开") {
 		t.Error("the Chinese page is not Chinese")
+	}
+	if zh, after := read1(t, filepath.Join(out, "dev", "docs", "zh-CN", "concepts.html")), regexp.MustCompile(`\p{Han}[，。：；、]?\n\p{Han}`); after.MatchString(zh) {
+		t.Errorf("a browser shows a blank where a line of Chinese ends: %q", after.FindString(zh))
 	}
 	var index []found
 	text := strings.TrimSuffix(strings.TrimPrefix(read1(t, filepath.Join(out, "dev", "search.js")), "window.searchIndex = "), ";\n")

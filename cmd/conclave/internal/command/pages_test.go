@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,22 +22,41 @@ import (
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
-// pages are those whose blocks of commands are run, from the root of the repository.
-var pages = []string{"README.md", "README.zh-CN.md", "docs/getting-started.md", "docs/zh-CN/getting-started.md", "docs/laboratory.md", "docs/zh-CN/laboratory.md"}
+// before is what is typed before the first line of a section that rests on what runs already.
+var before = map[string]string{
+	"docs/runbooks.md/Runbooks": ensembleRuns,
+	"docs/commands.md/Elections": ensembleRuns + `
+$ export CONCLAVE_STORE=zk://zk1:2181
+$ conclave run billing/nightly --id anna --forever -q -- sleep 600 &
+$ conclave leader billing/nightly
+LEADER  TOKEN       SINCE                     WAITING
+anna    4294967302  2026-11-21T15:15:00.350Z  0
+$ conclave run billing/nightly --id bert --forever -q -- sleep 600 &
+$ conclave leader billing/nightly
+anna    4294967302  2026-11-21T15:15:00.350Z  1
+$ conclave resign billing/nightly
+bert leads billing/nightly with token 4294967308`,
+}
+
+const ensembleRuns = `$ conclave dev &
+server 2 leads, epoch 1, after 254ms`
 
 // A block of commands begins with ```console. Its lines that begin with "$ " are typed
 // into bash, one shell for each section of a page; the others are what the terminal
 // shows then, or later. Numbers, times and random names differ and are not compared.
 
-// TestPagesShowWhatHappens runs every block of commands of the pages for users.
+// TestPagesShowWhatHappens runs every block of commands of all pages. TestEveryBlockIsRun looks after
+// the blocks that are no such.
 func TestPagesShowWhatHappens(t *testing.T) {
-	for _, page := range pages {
-		text, err := os.ReadFile(filepath.Join("../../../..", page))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range sections(string(text)) {
-			t.Run(page+"/"+s.title, func(t *testing.T) {
+	rest := maps.Clone(before)
+	for page, text := range pages(t) {
+		for _, s := range sections(text) {
+			name := page + "/" + s.title
+			if first, ok := rest[name]; ok {
+				s.lines = append(strings.Split(first, "\n"), s.lines...)
+				delete(rest, name)
+			}
+			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				shell := newShell(t)
 				for name, text := range s.files {
@@ -48,6 +68,29 @@ func TestPagesShowWhatHappens(t *testing.T) {
 			})
 		}
 	}
+	for name := range rest {
+		t.Errorf("no page has a section %s with commands", name)
+	}
+}
+
+// pages are all pages, by their names from the root of the repository.
+func pages(t *testing.T) map[string]string {
+	all := map[string]string{}
+	root := filepath.FromSlash("../../../../")
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*/*.md"} {
+		files, err := filepath.Glob(root + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[filepath.ToSlash(strings.TrimPrefix(file, root))] = string(text)
+		}
+	}
+	return all
 }
 
 // section is what the blocks of one section show, and the files that they need.
@@ -134,7 +177,8 @@ func newShell(t *testing.T) *shell {
 		}
 	}()
 	t.Cleanup(func() { // bash is killed after it, if it does not end
-		s.send("kill -INT $(jobs -p) 2>/dev/null; wait; exit")
+		// The servers were started first: what rests on them ends before them, or waits for them.
+		s.send("others=$(jobs -p | tail -n +2); kill -INT $others 2>/dev/null; test -z \"$others\" || wait $others 2>/dev/null; kill -INT $(jobs -p) 2>/dev/null; wait; exit")
 		select {
 		case <-read:
 		case <-time.After(pageWait):
@@ -185,12 +229,14 @@ func (s *shell) play(lines []string) {
 // asks is what may be typed again until the answer is there: it changes nothing.
 var asks = regexp.MustCompile(`^conclave (leader|status|history|elections)\b`)
 
-// local is a text with ports on which nobody listens.
+// local is a text with ports on which nobody listens, and with fewer seeds.
 func (s *shell) local(text string) string {
 	text = strings.ReplaceAll(text, "conclave dev &", fmt.Sprintf("conclave dev --port %d &", s.port))
+	text = strings.ReplaceAll(text, "sim --seeds 1000", "sim --seeds 10")
 	var ports []string
 	for i := range 3 {
-		ports = append(ports, fmt.Sprintf("127.0.0.1:%d", 2181+i), fmt.Sprintf("127.0.0.1:%d", s.port+i))
+		here := fmt.Sprintf("127.0.0.1:%d", s.port+i)
+		ports = append(ports, fmt.Sprintf("127.0.0.1:%d", 2181+i), here, fmt.Sprintf("zk%d:2181", 1+i), here)
 	}
 	return strings.NewReplacer(ports...).Replace(text) // all at once: 21820 begins as 2182 does
 }

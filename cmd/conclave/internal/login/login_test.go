@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -216,4 +217,25 @@ Cache { com.sun.security.auth.module.Krb5LoginModule required useTicketCache=tru
 func FuzzFiles(f *testing.F) {
 	f.Add([]byte(digests))
 	f.Fuzz(func(_ *testing.T, text []byte) { _, _ = parse("jaas.conf", text) })
+}
+
+// TestSectionsOnThePagesAreRead: who copies a block has what it names.
+func TestSectionsOnThePagesAreRead(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]int{}
+	for _, block := range regexp.MustCompile("(?s)```jaas\n(.*?)```").FindAllSubmatch(page, -1) {
+		read, err := parse("jaas.conf", block[1])
+		if err != nil {
+			t.Errorf("%v\n%s", err, block[1])
+		}
+		for name := range read {
+			sections[name]++
+		}
+	}
+	if sections["Server"] != 2 || sections["QuorumServer"] != 1 || sections["QuorumLearner"] != 1 {
+		t.Errorf("%v", sections)
+	}
 }

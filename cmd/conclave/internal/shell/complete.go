@@ -2,10 +2,13 @@ package shell
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -13,13 +16,17 @@ import (
 // Bounds of a completion.
 const (
 	completeWithin   = 800 * time.Millisecond
-	completeChildren = 10_000 // a directory with more is not asked for
+	completeChildren = 10_000 // a directory with more is read in pages of so many
 	completionsMax   = 500
+	completionsFew   = 40 // of more, so that a screen still shows what is said of them
 )
 
+// few is what is said of a completion that does not have all that there may be.
+const few = "%s has %d children, %d of which were looked at: there may be others that fit"
+
 // Complete returns how a line may go on: what may be written after it, each to the end of an
-// argument, and from where on the argument is that is completed. Znodes are asked for, of a
-// directory that has not too many, and for no longer than a person waits.
+// argument, and from where on the argument is that is completed. Znodes are asked for no longer than
+// a person waits; if there may be others than those that are returned, that is said.
 func (s *Shell) Complete(line string) (endings []string, start int) {
 	text, quote, start := unfinished(line)
 	before := Split(line[:start])
@@ -56,14 +63,26 @@ func (s *Shell) Complete(line string) (endings []string, start int) {
 	case c.name == "printwatches" && at == 0:
 		return s.endings([]string{"off", "on"}, text, quote, " "), start
 	case at < c.paths:
-		return s.endings(s.under(text), text, quote, ""), start
+		names, partial := s.under(text)
+		endings = s.endings(names, text, quote, "")
+		if n := len(endings); n > completionsMax && !partial {
+			s.news(faint, fmt.Sprintf("the first %d of %d that fit", completionsFew, n))
+			partial = true
+		}
+		if partial {
+			endings = endings[:min(len(endings), completionsFew)]
+		}
+		if partial && len(endings) > 0 && !slices.Contains(endings, "") {
+			endings = append([]string{""}, endings...) // else what these have in common would be written
+		}
+		return endings, start
 	}
 	return nil, start
 }
 
 // under are the paths that begin as a text does, one level below its last slash, in the form
-// of the text.
-func (s *Shell) under(text string) []string {
+// of the text; and whether there may be others.
+func (s *Shell) under(text string) (names []string, partial bool) {
 	last := strings.LastIndexByte(text, '/')
 	written, parent := "", s.dir
 	if last >= 0 {
@@ -75,22 +94,53 @@ func (s *Shell) under(text string) []string {
 	}
 	conn, err := s.session()
 	if err != nil || zk.ValidatePath(parent) != nil {
-		return nil
+		return nil, false
 	}
-	ctx, cancel := context.WithTimeout(s.life, completeWithin)
+	ctx, cancel := context.WithTimeout(s.life, s.completeWithin)
 	defer cancel()
 	stat, found, err := conn.Exists(ctx, parent)
-	if err != nil || !found || stat.NumChildren > completeChildren {
-		return nil
+	if err != nil || !found {
+		return nil, false
 	}
-	names, _, err := conn.Children(ctx, parent)
-	if err != nil {
-		return nil
+	if stat.NumChildren > completeChildren {
+		names, partial = s.inPages(ctx, conn, parent, text[len(written):], int(stat.NumChildren))
+	} else if names, _, err = conn.Children(ctx, parent); err != nil {
+		return nil, false
 	}
 	for i, one := range names {
 		names[i] = written + one
 	}
-	return names
+	return names, partial
+}
+
+// inPages are children that begin as a text does, of a directory that has many: as many as are shown, and as
+// many as are found in the time that there is. Servers of Apache's know no pages, and end a connection that
+// asks for one: they are asked once.
+func (s *Shell) inPages(ctx context.Context, conn *client.Client, parent, text string, children int) (names []string, partial bool) {
+	looked, cursor := 0, []byte(nil)
+	for len(names) <= completionsMax && s.unpaged != conn {
+		s.probe(true)
+		page, err := conn.ChildrenPage(ctx, parent, cursor, completeChildren)
+		if errors.Is(err, zk.ErrUnimplemented) {
+			s.unpaged = conn // and what becomes of the connection is no news
+		} else {
+			s.probe(false)
+		}
+		if err != nil {
+			break
+		}
+		looked += len(page.Names)
+		for _, one := range page.Names {
+			if strings.HasPrefix(one, text) {
+				names = append(names, one)
+			}
+		}
+		if cursor = page.Next; cursor == nil {
+			return names, false
+		}
+	}
+	s.news(faint, fmt.Sprintf(few, cli.Visible(parent), children, looked))
+	return names, true
 }
 
 // endings are the ends of all that begins as a text does, with the quote that it has begun
@@ -111,7 +161,7 @@ func (s *Shell) endings(all []string, text string, quote byte, after string) []s
 		found = append(found, end+after)
 	}
 	slices.Sort(found)
-	return found[:min(len(found), completionsMax)]
+	return found
 }
 
 // names are those that a line may begin with.

@@ -90,6 +90,9 @@ func (s *Shell) follow(conn *client.Client) {
 			}
 			switch e.State {
 			case client.Suspended:
+				if s.probes() {
+					break
+				}
 				lost = true
 				s.news(red, "the connection is lost, and a server is looked for"+why(e.Err))
 			case client.Connected, client.ReadOnly:
@@ -97,6 +100,7 @@ func (s *Shell) follow(conn *client.Client) {
 					s.news(faint, "connected again, to "+e.Server+": the session "+e.Session.String()+" lives on")
 				}
 				lost = false
+				s.probe(false)
 			case client.Lost:
 				s.news(red, "the session "+e.Session.String()+" has expired: its ephemerals and watches are gone")
 				s.renew(conn)
@@ -105,6 +109,19 @@ func (s *Shell) follow(conn *client.Client) {
 			}
 		}
 	})
+}
+
+// probe marks that the server is asked for something after which it may end the connection.
+func (s *Shell) probe(asked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.probing = asked
+}
+
+func (s *Shell) probes() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.probing
 }
 
 func why(err error) string {

@@ -46,12 +46,16 @@ type Shell struct {
 	code    int      // of the last command
 	left    bool     // quit was called
 
+	completeWithin time.Duration
+	unpaged        *client.Client // its server lists in no pages; nil for none
+
 	mu          sync.Mutex // guards all below
 	out         *bufio.Writer
 	conn        *client.Client // nil: none was opened, or it was closed
 	dir         string         // of paths that do not begin with a slash
 	servers     string
 	printing    bool // of the events of zkCli.sh's watches
+	probing     bool // the server is asked for what may end the connection
 	credentials []client.Credential
 	watches     map[watchKey]*watching
 	told        [toldMax]zk.Event // the last that were printed
@@ -61,7 +65,7 @@ type Shell struct {
 // New returns a shell without a session: Connect opens one.
 func New(o Options) *Shell {
 	s := &Shell{options: o, commands: table(), out: bufio.NewWriter(o.Out), dir: zk.RootPath, servers: o.Servers, printing: true,
-		watches: map[watchKey]*watching{}}
+		watches: map[watchKey]*watching{}, completeWithin: completeWithin}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }

@@ -161,11 +161,13 @@ func TestWhatAServerDoesNotAnswerIsSaid(t *testing.T) {
 	}
 }
 
-// TestBigDirectoriesAreNotAskedForToComplete.
-func TestBigDirectoriesAreNotAskedForToComplete(t *testing.T) {
+// TestBigDirectoriesCompleteInPages: what fits is found among any number of children, as far as there is
+// time, and it is said if there may be more; what those that are shown have in common is not written then.
+func TestBigDirectoriesCompleteInPages(t *testing.T) {
 	e := serve(t, 1)
 	var text shown
 	s := connected(t, e.Addr(1), &text)
+	s.completeWithin = time.Minute
 	ops := []client.Operation{client.CreateOp("/big", nil, client.CreateOptions{})}
 	for i := range completeChildren {
 		ops = append(ops, client.CreateOp(fmt.Sprintf("/big/%05d", i), nil, client.CreateOptions{}))
@@ -177,18 +179,33 @@ func TestBigDirectoriesAreNotAskedForToComplete(t *testing.T) {
 		}
 		ops = ops[n:]
 	}
-	if found, _ := s.Complete("get /big/"); len(found) != completionsMax {
-		t.Errorf("%d of %d are offered", len(found), completeChildren)
+	offers := func(line string, want int, first string) {
+		t.Helper()
+		if found, _ := s.Complete(line); len(found) != want || want > 0 && found[0] != first {
+			t.Errorf("%s: %d are offered, %.60q first", line, len(found), found)
+		}
 	}
-	if found, _ := s.Complete("get /big/0999"); len(found) != 10 {
-		t.Errorf("%q are offered", found)
+	offers("get /big/", completionsFew+1, "")
+	text.await(t, "conclave: the first 40 of 10000 that fit\n")
+	offers("get /big/0999", 10, "0")
+	for _, name := range []string{"one-more", "zebra"} {
+		if code := s.Run(t.Context(), "create /big/"+name); code != 0 {
+			t.Fatal(text.String())
+		}
 	}
-	if code := s.Run(t.Context(), "create /big/one-more"); code != 0 {
-		t.Fatal(text.String())
+	offers("get /big/", completionsFew+1, "")
+	text.await(t, "conclave: /big has 10002 children, 10000 of which were looked at: there may be others that fit\n")
+	said := text.String()
+	offers("get /big/z", 1, "ebra")
+	offers("get /big/0999", 10, "0")
+	offers("get /big/x", 0, "")
+	if s.Complete("get /big/z"); text.String() != said {
+		t.Errorf("all were looked at, and it is said that\n%s", text.String()[len(said):])
 	}
-	if found, _ := s.Complete("get /big/"); len(found) != 0 {
-		t.Errorf("%d are offered", len(found))
-	}
+	s.unpaged = s.conn // as after the answer of a server that knows no pages
+	offers("get /big/z", 0, "")
+	text.await(t, "10002 children, 0 of which were looked at")
+	s.unpaged, s.completeWithin = nil, time.Second
 	e.Kill(1)
 	began := time.Now()
 	if found, _ := s.Complete("get /"); len(found) != 0 || time.Since(began) > 15*time.Second {

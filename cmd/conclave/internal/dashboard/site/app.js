@@ -65,7 +65,9 @@ function follow(streams) {
 function state(key, on, at) {
   const live = document.querySelector("#live");
   live.classList.toggle("on", on);
-  document.querySelector("#state").textContent = t(key);
+  const said = document.querySelector("#state");
+  said.dataset.text = key; // another language translates it
+  said.textContent = t(key);
   live.title = at ? `${t("at")} ${at}` : "";
 }
 

@@ -57,13 +57,15 @@ export async function post(what, body) {
   return answer(await fetch(`api/v1/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }));
 }
 
-// table makes one in which wide columns wrap, and numbers are on the right.
+// table makes one in which wide columns wrap, and numbers are on the right. On a narrow screen a row is
+// a list, each value with the name of its column; the roles say that it still is a table.
 export function table(caption, columns, rows) {
   const kind = (c) => (c.number ? "n" : c.wide ? "wide" : null);
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h("table", {}, h("caption", {}, caption),
-      h("thead", {}, h("tr", {}, columns.map((c) => h("th", { scope: "col", class: kind(c) }, c.name)))),
-      h("tbody", {}, rows.map((row) => h("tr", { class: row.class }, row.cells.map((cell, i) => h("td", { class: kind(columns[i]) }, cell ?? "-")))))));
+    h("table", { role: "table" }, h("caption", {}, caption),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, columns.map((c) => h("th", { scope: "col", role: "columnheader", class: kind(c) }, c.name)))),
+      h("tbody", { role: "rowgroup" }, rows.map((row) => h("tr", { role: "row", class: row.class }, row.cells.map((cell, i) =>
+        h("td", { role: "cell", class: kind(columns[i]), "data-column": columns[i].name }, cell ?? "-")))))));
 }
 
 // time is a moment as people here write it; the whole of it is its title.

@@ -3,8 +3,10 @@
 import { say } from "./text.js";
 
 const svg = "http://www.w3.org/2000/svg";
-const centre = { x: 500, y: 350 };
-const radius = { x: 360, y: 270 };
+// The stage is smaller on a narrow screen, so that what is on it is larger.
+const wide = { width: 1000, height: 720, centre: { x: 500, y: 350 }, radius: { x: 360, y: 270 } };
+const narrow = { width: 680, height: 640, centre: { x: 340, y: 310 }, radius: { x: 245, y: 235 } };
+const isNarrow = matchMedia("(max-width: 600px)");
 
 // element returns the element of a key below a parent, made once.
 function element(parent, key, make) {
@@ -50,13 +52,15 @@ export class Scene {
   draw(frame, nowUs, chosen) {
     this.#place(frame.servers);
     this.#drawLinks(frame);
-    for (const server of frame.servers) this.#drawServer(server, chosen);
+    for (const server of frame.servers) this.#drawServer(server, chosen, frame.servers.filter((s) => s.vote === server.id).length);
     prune(this.nodes, new Set(frame.servers.map((s) => s.id)));
     for (const flight of frame.flights) this.#drawFlight(flight, nowUs, chosen);
     prune(this.flights, new Set(frame.flights.map((f) => String(f.number))));
   }
 
   #place(servers) {
+    const { width, height, centre, radius } = isNarrow.matches ? narrow : wide;
+    this.root.setAttribute("viewBox", `0 0 ${width} ${height}`);
     const around = servers.filter((s) => s.shape === "server");
     this.places.clear();
     around.forEach((s, i) => {
@@ -87,6 +91,12 @@ export class Scene {
       keys.add(key);
       this.#line(key, "cut", this.places.get(a), this.places.get(b), 8).setAttribute("marker-end", "url(#arrow)");
     }
+    for (const { id, vote } of frame.servers) {
+      if (!vote || vote === id || !this.places.has(vote)) continue;
+      const key = "vote " + id;
+      keys.add(key);
+      this.#line(key, "votes-for", this.places.get(id), this.places.get(vote), -8).setAttribute("marker-end", "url(#votes-for)");
+    }
     prune(this.links, keys);
   }
 
@@ -98,7 +108,7 @@ export class Scene {
     return line;
   }
 
-  #drawServer(s, chosen) {
+  #drawServer(s, chosen, votes) {
     const at = this.places.get(s.id);
     const g = element(this.nodes, s.id, () => this.#makeServer(s));
     g.setAttribute("transform", `translate(${at.x} ${at.y})`);
@@ -106,7 +116,8 @@ export class Scene {
     const state = s.state === "up" ? s.role : say(s.state);
     g.querySelector(".role").textContent = " " + state + " ";
     const detail = s.fields.find((f) => ["term", "token", "epoch", "value", "leader", "holder"].includes(f.name));
-    g.querySelector(".detail").textContent = detail ? `${detail.name} ${detail.value}` : "";
+    g.querySelector(".detail").textContent = s.vote ? `${say("votesfor")} ${s.vote}` : detail ? `${detail.name} ${detail.value}` : "";
+    g.querySelector(".votes").textContent = votes ? `${votes} ${say(votes === 1 ? "vote" : "votes")}` : "";
     const share = s.leaseOfMs ? Math.min(1, Math.max(0, s.leaseMs / s.leaseOfMs)) : 0;
     g.querySelector(".lease").setAttribute("d", share > 0 ? arc(66, share) : "");
     this.#drawLog(g.querySelector(".cells"), s.log ?? []);
@@ -118,7 +129,7 @@ export class Scene {
     const g = node("g", { tabindex: "0", role: "button" }, body,
       node("path", { class: "lease" }),
       node("path", { class: "crown", d: "M-16 -34 l4 -16 l9 8 l3 -13 l3 13 l9 -8 l4 16 z" }),
-      node("text", { class: "name", y: -8 }), node("text", { class: "role", y: 16 }), node("text", { class: "detail small", y: 36 }),
+      node("text", { class: "votes small", y: -64 }), node("text", { class: "name", y: -8 }), node("text", { class: "role", y: 16 }), node("text", { class: "detail small", y: 36 }),
       node("g", { class: "cells" }));
     g.querySelector(".name").textContent = s.id;
     g.addEventListener("click", () => this.choose(s.id));

@@ -12,7 +12,7 @@ const texts = {
     resign: "Resign", transfer: "Transfer to", write: "Write", full: "Disk full", takeout: "Take out of the ensemble", takein: "Take into the ensemble", space: "Room again", cut: "Cut the way to", heal: "Heal the way to",
     clock: "Clock", fast: "fast by 5 %", slow: "slow by 5 %", right: "right", drop: "Drop", delay: "Delay by 1 s", repeat: "Repeat",
     dropnext: "Drop the next message to",
-    state: "state", role: "role", lease: "lease left", message: "Message", from: "from", to: "to", value: "value", up: "up", down: "down", paused: "paused",
+    state: "state", role: "role", lease: "lease left", votesfor: "for", vote: "vote", votes: "votes", message: "Message", from: "from", to: "to", value: "value", up: "up", down: "down", paused: "paused",
     leads: "leads", is: "is", loading: "The machines are being loaded.", failed: "The laboratory cannot start: ",
   },
   zh: {
@@ -26,7 +26,7 @@ const texts = {
     resign: "退位", transfer: "移交给", write: "写入", full: "磁盘写满", takeout: "移出集群", takein: "加入集群", space: "腾出空间", cut: "切断到此的方向", heal: "恢复到此的方向",
     clock: "时钟", fast: "快 5 %", slow: "慢 5 %", right: "正常", drop: "丢弃", delay: "延迟 1 秒", repeat: "重复",
     dropnext: "丢弃下一条消息，发往",
-    state: "状态", role: "角色", lease: "剩余租约", message: "消息", from: "来自", to: "发往", value: "值", up: "运行", down: "停止", paused: "暂停",
+    state: "状态", role: "角色", lease: "剩余租约", votesfor: "投给", vote: "票", votes: "票", message: "消息", from: "来自", to: "发往", value: "值", up: "运行", down: "停止", paused: "暂停",
     leads: "是领导者", is: "", loading: "正在加载状态机。", failed: "实验室无法启动：",
   },
 };

@@ -1,0 +1,66 @@
+package zoocfg
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// propertiesBlock is a part of a zoo.cfg on a page.
+var propertiesBlock = regexp.MustCompile("(?s)```properties\n(.*?)```")
+
+// What a block leaves to the rest of the file.
+const (
+	restDir      = "dataDir=/data\n"
+	restEnsemble = restDir + "clientPort=2181\ninitLimit=10\nsyncLimit=5\nserver.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n"
+	restMetrics  = restEnsemble + "metricsProvider.className=" + prometheusProvider + "\n"
+)
+
+// TestConfigurationOnThePagesIsTaken: who copies a block gets no error, and no remark.
+func TestConfigurationOnThePagesIsTaken(t *testing.T) {
+	files, err := filepath.Glob("../../../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := 0
+	for _, file := range files {
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range propertiesBlock.FindAllStringSubmatch(string(page), -1) {
+			blocks++
+			rest := restEnsemble
+			switch text := block[1]; {
+			case strings.Contains(text, "dataDir="):
+				rest = ""
+			case strings.Contains(text, ";2181"):
+				rest = restDir
+			case strings.HasPrefix(text, "metricsProvider.https"):
+				rest = restMetrics
+			}
+			entries, err := Parse(filepath.Base(file), []byte(block[1]+rest))
+			if err != nil {
+				t.Errorf("%s: %v\n%s", file, err, block[1])
+				continue
+			}
+			c, err := Read(entries, disk(t, map[string]string{"/data/myid": "1\n", "/var/lib/conclave/myid": "1\n",
+				"/etc/conclave/backup-recipients.txt": "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p\n"}))
+			if err != nil {
+				t.Errorf("%s: %v\n%s", file, err, block[1])
+			} else if len(c.Remarks) > 0 {
+				t.Errorf("%s: %q\n%s", file, c.Remarks, block[1])
+			}
+			for _, e := range entries {
+				if strings.Contains(e.Value, "#") {
+					t.Errorf("%s: %s: a comment behind a value is a part of it", file, e.Key)
+				}
+			}
+		}
+	}
+	if blocks < 7 {
+		t.Errorf("%d blocks of properties", blocks)
+	}
+}
