@@ -40,12 +40,13 @@ type plan struct {
 const usage = `usage: bench compare [flags]
        bench failover [flags]
        bench floor [flags]
+       bench elections [flags]
        bench check [flags]
        bench profile [flags]
 
 compares servers on this machine: under load, when a leader fails, and
-Conclave with the least server that there can be; counts of this tree with
-those of a commit; and where a server's time goes; -h shows the flags of each`
+Conclave with the least server that there can be; elections on stores, and by
+the libraries of others; counts of this tree with those of a commit; and where a server's time goes; -h shows the flags of each`
 
 // commands are what can be measured.
 var commands = map[string]func(ctx context.Context, args []string) error{
@@ -69,6 +70,13 @@ var commands = map[string]func(ctx context.Context, args []string) error{
 			return err
 		}
 		return compare(ctx, p)
+	},
+	"elections": func(ctx context.Context, args []string) error {
+		e, err := parseElections(args)
+		if err != nil {
+			return err
+		}
+		return e.run(ctx)
 	},
 	"check":       checkCounts,
 	"profile":     profileLoads,
