@@ -9,6 +9,8 @@
 //	go run ./test/bench floor
 //	go run ./test/bench floor -size 3
 //	go run ./test/bench elections
+//	go run ./test/bench etcd
+//	go run ./test/bench etcd -size 3
 //	go run ./test/bench check
 //	go run ./test/bench profile
 //
@@ -32,6 +34,9 @@
 // elections measures what candidates of elections cost, on stores that run here, by
 // Conclave's SDK and by the store's own library: requests, CPU time, memory, and the
 // time from the death of a leader to its successor.
+//
+// etcd puts the same work on etcd and on Conclave, by the Go clients of both, in
+// processes that are not counted: reads, writes, keys with leases, watches.
 //
 // check compares counts, not times, of this tree and of a commit: see package check.
 //

@@ -27,10 +27,10 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// electionsModule is where the worker is, from the top of the tree.
-const electionsModule = "test/bench/elections"
+// workerModule is where the worker is, from the top of the tree.
+const workerModule = "test/bench/worker"
 
-// A party is a process full of candidates, which package main below elections is.
+// A party is a process full of candidates, a worker that campaigns.
 type party struct {
 	pid   int
 	input io.WriteCloser
@@ -194,11 +194,11 @@ func buildWorkers(ctx context.Context, dir string, java bool) (w workers, err er
 	if err != nil {
 		return w, err
 	}
-	w.goWorker = []string{filepath.Join(dir, "elections")}
+	w.goWorker = []string{filepath.Join(dir, "worker")}
 	build := exec.CommandContext(ctx, "go", "build", "-o", w.goWorker[0], ".")
-	build.Dir, build.Env = filepath.Join(root, electionsModule), append(os.Environ(), "GOWORK=off")
+	build.Dir, build.Env = filepath.Join(root, workerModule), append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
-		return w, fmt.Errorf("bench: build %s: %w\n%s", electionsModule, err, out)
+		return w, fmt.Errorf("bench: build %s: %w\n%s", workerModule, err, out)
 	}
 	if !java {
 		return w, nil
@@ -214,7 +214,7 @@ func buildWorkers(ctx context.Context, dir string, java bool) (w workers, err er
 		return w, err
 	}
 	path := strings.TrimSpace(string(jars))
-	javac := exec.CommandContext(ctx, "javac", "-cp", path, "-d", dir, filepath.Join(root, electionsModule, "java/CuratorElections.java"))
+	javac := exec.CommandContext(ctx, "javac", "-cp", path, "-d", dir, filepath.Join(root, workerModule, "java/CuratorElections.java"))
 	if out, err := javac.CombinedOutput(); err != nil {
 		return w, fmt.Errorf("bench: compile CuratorElections: %w\n%s", err, out)
 	}
@@ -228,7 +228,7 @@ func (w workers) line(r rival, url string, c crowd, lease time.Duration, id stri
 		return append(append([]string{}, w.java...), strings.TrimPrefix(url, "zookeeper://"), fmt.Sprint(c.elections), fmt.Sprint(c.candidates),
 			fmt.Sprint(c.clients), fmt.Sprint(lease.Milliseconds()), id)
 	}
-	return append(append([]string{}, w.goWorker...), "-way", r.way, "-url", url, "-elections", fmt.Sprint(c.elections),
+	return append(append([]string{}, w.goWorker...), "campaign", "-way", r.way, "-url", url, "-elections", fmt.Sprint(c.elections),
 		"-candidates", fmt.Sprint(c.candidates), "-clients", fmt.Sprint(c.clients), "-lease", lease.String(), "-id", id)
 }
 
@@ -271,8 +271,9 @@ func (a *arena) close() {
 type counted struct{ requests, heartbeats int64 }
 
 // counted asks the tap, or the store. etcd counts all messages that its servers
-// receive, those on streams too, and a keep-alive of a lease is one. The API server
-// counts its requests for Leases, its own among them, and a watch when it has ended.
+// receive, those on streams too, where a keep-alive of a lease is one; and the end of
+// each stream, which is none. The API server counts its requests for Leases, its own
+// among them, and a watch when it has ended.
 func (a *arena) counted(ctx context.Context) (c counted, err error) {
 	if a.tap != nil {
 		c.requests, c.heartbeats, err = a.tap.Counts()
@@ -306,7 +307,7 @@ func (a *arena) counted(ctx context.Context) (c counted, err error) {
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = fmt.Errorf("bench: GET %s: %s", url, answer.Status)
 	}
-	c.requests = sumOf(string(text), name, label)
+	c.requests = sumOf(string(text), name, label) - sumOf(string(text), "grpc_server_handled_total", `grpc_type="bidi_stream"`)
 	return c, err
 }
 

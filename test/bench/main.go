@@ -41,12 +41,14 @@ const usage = `usage: bench compare [flags]
        bench failover [flags]
        bench floor [flags]
        bench elections [flags]
+       bench etcd [flags]
        bench check [flags]
        bench profile [flags]
 
 compares servers on this machine: under load, when a leader fails, and
-Conclave with the least server that there can be; elections on stores, and by
-the libraries of others; counts of this tree with those of a commit; and where a server's time goes; -h shows the flags of each`
+Conclave with the least server that there can be; elections on stores, by our
+SDK and the libraries of others; the same work on etcd; counts of this tree with
+those of a commit; and where a server's time goes; -h shows the flags of each`
 
 // commands are what can be measured.
 var commands = map[string]func(ctx context.Context, args []string) error{
@@ -73,6 +75,13 @@ var commands = map[string]func(ctx context.Context, args []string) error{
 	},
 	"elections": func(ctx context.Context, args []string) error {
 		e, err := parseElections(args)
+		if err != nil {
+			return err
+		}
+		return e.run(ctx)
+	},
+	"etcd": func(ctx context.Context, args []string) error {
+		e, err := parseEtcd(args)
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,7 @@ type entry struct {
 	created     atomic.Int64 // create revision of the key, zero while unknown
 	own, before watch        // of the waiter, then of Guard
 	watched     int64        // up to which revision Guard has seen all
+	quiet       bool         // the latest Wait has ended at its limit
 }
 
 // Entry returns the key of a claim.

@@ -1,11 +1,3 @@
-// Command elections is a process full of candidates, for `bench elections`, which
-// starts it and measures what it costs: by Conclave's SDK, or by the store's own
-// library. It is a module of its own because of those libraries.
-//
-//	elections -way WAY -url URL [-elections N] [-candidates N] [-clients N] [-lease D]
-//
-// Its candidates campaign for ever. It prints "led NAME" with every leadership, and
-// "calm GOROUTINES" for each line that it reads, when it has collected its garbage.
 package main
 
 import (
@@ -43,14 +35,11 @@ var ways = map[string]func(ctx context.Context, url string) (way, error){
 	"client-go": openClientGo,
 }
 
-func main() {
-	if err := run(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, "elections:", err)
-		os.Exit(1)
-	}
-}
-
-func run(ctx context.Context) error {
+// campaign fills the process with candidates, for ever. It prints "led NAME" with every
+// leadership, and "calm GOROUTINES" for each line that it reads, when it has collected
+// its garbage.
+func campaign(ctx context.Context, args []string) error {
+	flag := flag.NewFlagSet("campaign", flag.ExitOnError)
 	name := flag.String("way", "conclave", "by which library")
 	url := flag.String("url", "", "of the store")
 	elections := flag.Int("elections", 1, "how many elections")
@@ -58,7 +47,9 @@ func run(ctx context.Context) error {
 	clients := flag.Int("clients", 1, "how many clients of the store the candidates share")
 	id := flag.String("id", "c", "what the names of the candidates begin with")
 	lease := flag.Duration("lease", 10*time.Second, "the lease")
-	flag.Parse()
+	if err := flag.Parse(args); err != nil {
+		return err
+	}
 	open, known := ways[*name]
 	if !known {
 		return fmt.Errorf("no way %q", *name)

@@ -1,4 +1,4 @@
-module github.com/conclave-project/conclave/test/bench/elections
+module github.com/conclave-project/conclave/test/bench/worker
 
 go 1.26.0
 
