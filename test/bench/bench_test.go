@@ -274,3 +274,26 @@ func TestPartyIsUnderstood(t *testing.T) {
 		t.Error("three elections are led, of two")
 	}
 }
+
+// TestTableBesideEtcd: medians of both, and etcd's in multiples of ours.
+func TestTableBesideEtcd(t *testing.T) {
+	e, err := parseEtcd([]string{"-works", "get,set"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []float64{30, 10, 20} {
+		e.add(kindEtcd, "get", map[string]float64{serverCPU: v, median: 8 * v})
+	}
+	for _, v := range []float64{4, 5, 600} {
+		e.add(kindConclave, "get", map[string]float64{serverCPU: v, median: v})
+	}
+	text := strings.Join(strings.Fields(e.text()), " ")
+	if want := "get 20.0 5.0 4.00 0.0 0.0 NaN 160.0 5.0 32.00"; !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, e.text())
+	}
+	for _, bad := range [][]string{{"-works", "scan"}, {"-size", "2"}, {"-repetitions", "0"}} {
+		if _, err := parseEtcd(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
