@@ -211,6 +211,15 @@ bench-compare: ## Apache ZooKeeper and Conclave under the same load, one server 
 	go run ./test/bench compare
 	go run ./test/bench compare -size 3
 
+.PHONY: bench-etcd
+bench-etcd: ## etcd and Conclave with the same work, one server and three, tables with ratios
+	go run ./test/bench etcd
+	go run ./test/bench etcd -size 3
+
+.PHONY: bench-elections
+bench-elections: ## what candidates cost on the stores that run here, by our SDK and by the libraries of others; half an hour
+	go run ./test/bench elections
+
 .PHONY: bench-floor
 bench-floor: ## what Conclave costs in multiples of the least server that could be, one server and ensembles of three
 	go run ./test/bench floor -repetitions 5

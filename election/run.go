@@ -58,8 +58,8 @@ func (e *Elector) start(r *run) error {
 }
 
 // reportsMax bounds the reports that wait for the loop. Those who report are
-// few and wait their turn.
-const reportsMax = 64
+// few and wait their turn; a process may have ten thousand loops.
+const reportsMax = 8
 
 // run is one call of Run. The loop owns everything but what the mutex guards.
 type run struct {

@@ -17,7 +17,12 @@ func (b *Backend) Acquire(ctx context.Context, one election.Claim) (election.Gra
 	}
 	ctx, cancel := c.bind(ctx)
 	defer cancel()
-	w := &waiter{backend: b, claim: c}
+	joined, err := b.join(ctx)
+	if err != nil {
+		return election.Grant{}, b.fail("join", one.Election, err)
+	}
+	defer joined()
+	w := &waiter{backend: b, claim: c, joined: joined}
 	defer w.warmUp.stop()
 	if w.lease, err = c.entry.Create(ctx); err == nil {
 		err = c.entry.Enter(ctx)
@@ -62,6 +67,11 @@ type waiter struct {
 	claim   *claim
 	lease   Lease
 	warmUp  warmUp
+	joined  func()
+	// place is as the store has told it at the instant placed, Standing Gone where
+	// it has to be asked again.
+	place  Place
+	placed clock.Instant
 }
 
 // awaitTurn returns when the claim leads, and when it cannot stay in the queue.
@@ -82,6 +92,7 @@ func (w *waiter) awaitTurn(ctx context.Context) (election.Grant, error) {
 		}
 		if err == nil {
 			good = w.backend.now()
+			w.joined()
 			w.warm(ctx, place.Nomination)
 			err = w.await(ctx, place)
 		}
@@ -89,11 +100,13 @@ func (w *waiter) awaitTurn(ctx context.Context) (election.Grant, error) {
 		case ctx.Err() != nil:
 			return election.Grant{}, context.Cause(ctx)
 		case err == nil:
+			continue
 		case w.final(err) || w.backend.now().Sub(good) > w.length():
 			return election.Grant{}, err
-		default:
-			Pause(ctx)
 		}
+		w.place = Place{}
+		w.joined()
+		Pause(ctx)
 	}
 }
 
@@ -130,17 +143,31 @@ func (w *waiter) look(ctx context.Context) (Place, error) {
 			return Place{}, err
 		}
 	}
+	if w.stands() {
+		return w.place, nil
+	}
+	now := w.backend.now()
 	place, err := w.claim.entry.Place(ctx)
-	if err != nil || place.Standing != Gone {
-		return place, err
+	if err == nil && place.Standing == Gone {
+		if err = w.renew(ctx); err == nil {
+			err = w.claim.entry.Enter(ctx)
+		}
+		if err == nil {
+			place, err = w.claim.entry.Place(ctx)
+		}
 	}
-	if err := w.renew(ctx); err != nil {
+	if err != nil {
 		return Place{}, err
 	}
-	if err := w.claim.entry.Enter(ctx); err != nil {
-		return Place{}, err
-	}
-	return w.claim.entry.Place(ctx)
+	w.place, w.placed = place, now
+	return place, nil
+}
+
+// stands reports whether the place need not be asked for: nothing has come of what
+// it was waited for, and it was told less than a lease ago (queue-Q3).
+func (w *waiter) stands() bool {
+	entry, tells := w.claim.entry.(Quiet)
+	return tells && w.place.Standing == Queued && entry.Quiet() && w.backend.now() < w.placed.Add(w.length())
 }
 
 func (w *waiter) renew(ctx context.Context) error {

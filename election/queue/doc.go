@@ -14,6 +14,9 @@
 //	          every renewal. The lease counts from before its renewal was sent.
 //	queue-Q3  A waiter waits for its predecessor and for itself: the end of a
 //	          leader wakes one waiter, or two, however many there are.
+//	          Between two looks a lease is renewed without one, where the entry
+//	          says that nothing has come (Quiet); a watch that was lost in
+//	          silence costs a lease at most.
 //	queue-Q4  An entry that goes while its lease lives is put at the end of the
 //	          queue again: a hand-over, or an operator, has removed it.
 //	queue-Q5  A successor is ready before the holder steps down for it: the

@@ -86,6 +86,13 @@ type Waiting interface {
 	Answer(ctx context.Context, nomination Nomination) error
 }
 
+// Quiet is an Entry that knows whether anything has come of what it waits for.
+type Quiet interface {
+	// Quiet reports whether the latest Wait, which has returned nil, has ended at
+	// its limit with all watches alive: the latest Place stands, as far as they tell.
+	Quiet() bool
+}
+
 // Locker is an Entry of a store whose head is a lock, which must be taken.
 type Locker interface {
 	// Lock takes the lock for the first in the queue, and returns the token. Zero

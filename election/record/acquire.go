@@ -48,12 +48,17 @@ func (b *Backend) watchNews(ctx context.Context, grant *election.Grant) {
 		// While the store does not answer, the renewals find out.
 		again := func() { b.sleep(ctx, b.now().Add(b.limit(lease))) }
 		for version := ""; ctx.Err() == nil && b.life.Err() == nil; {
-			if b.await(ctx, claim.Election, version, lease, lease) != nil {
+			brought, err := b.await(ctx, claim.Election, version, lease, lease)
+			if err != nil {
 				again()
 				continue
 			}
 			if own, fresh := b.lastWritten(claim); fresh && own != version {
 				version = own // what has changed was our own doing
+				continue
+			}
+			if request := brought.Record.Request; brought.Record.Nonce == claim.Nonce && (request == nil || *request == told) {
+				version = brought.Version // the successor has shown that it waits
 				continue
 			}
 			seen, err := b.see(ctx, claim.Election, lease)

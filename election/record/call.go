@@ -119,15 +119,18 @@ func (c *call) wait(ctx context.Context, want claims.Want) (claims.Answer, error
 			}
 		}()
 	}
-	err := c.b.await(within, c.name, want.Version, limit, c.lease)
+	news, err := c.b.await(within, c.name, want.Version, limit, c.lease)
 	select {
 	case <-warmed:
 		c.warmed = nil
 		return claims.Answer{Kind: claims.Woken}, nil
 	default:
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return claims.Answer{}, err
+	case news.Version != "":
+		return claims.Answer{Kind: claims.Told, Record: news.Record, Version: news.Version}, nil
 	}
 	return claims.Answer{Kind: claims.Woken}, nil
 }
@@ -183,11 +186,20 @@ func (b *Backend) bounded(ctx context.Context, limit time.Duration, request func
 	return err
 }
 
-// await waits for a change of the record, at most for the limit.
-func (b *Backend) await(ctx context.Context, name, version string, limit, lease time.Duration) error {
-	return b.bounded(ctx, limit+b.limit(lease), func(ctx context.Context) error {
+// await waits for a change of the record, at most for the limit. A record that has no
+// token left is for a Read to tell.
+func (b *Backend) await(ctx context.Context, name, version string, limit, lease time.Duration) (news News, err error) {
+	err = b.bounded(ctx, limit+b.limit(lease), func(ctx context.Context) (err error) {
+		if teller, ok := b.store.(Teller); ok {
+			news, err = teller.WaitTold(ctx, name, version, limit)
+			return err
+		}
 		return b.store.Wait(ctx, name, version, limit)
 	})
+	if err != nil || news.Record.Token >= claims.TokenMax {
+		news = News{}
+	}
+	return news, err
 }
 
 // read reads the record for a claim of this lease.

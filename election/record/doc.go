@@ -48,4 +48,11 @@
 //	record-R8  Every request to the store has a time limit, a quarter of the
 //	           lease but not less than 500 ms and not more than 10 s: a dead
 //	           connection costs a candidate that much and not its turn.
+//	record-R9  A candidate that has nothing to do waits on by what the watch has
+//	           told of the record, without a read, where the store is a Teller.
+//	           Nothing is written by it: a candidate reads before it writes, and
+//	           when the time has come that it was waiting for. What is told counts
+//	           from its arrival, which is later than the write, and nothing that
+//	           is older than what was read: a watch that is late, or loses what
+//	           it should tell, makes a candidate wait for a lease more at most.
 package record

@@ -70,7 +70,7 @@ func (b *Backend) nominate(ctx context.Context, grant election.Grant, n *claims.
 			return err
 		}
 		// Our own change wakes us one time too often.
-		if err := b.await(ctx, grant.Claim.Election, version, grant.Lease/4, grant.Lease); err != nil {
+		if _, err := b.await(ctx, grant.Claim.Election, version, grant.Lease/4, grant.Lease); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,7 @@ func NewMemory(c clock.Clock) *Memory {
 func (m *Memory) Traits() election.Traits {
 	return election.Traits{Name: "memory", LeaseMin: 10 * time.Millisecond,
 		Guarantees: election.Guarantees{Failover: "is gone with its process", Renewal: "one write in memory",
-			Waiting: "one read a change", Notice: "watch"}}
+			Waiting: "nothing while the holder renews", Notice: "watch"}}
 }
 
 // Watches says that Wait is told of changes.
@@ -87,21 +87,27 @@ func (m *Memory) Delete(name string) {
 
 // Wait returns when the record has another version, or after the limit.
 func (m *Memory) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+	_, err := m.WaitTold(ctx, name, version, limit)
+	return err
+}
+
+// WaitTold is Wait that tells the record.
+func (m *Memory) WaitTold(ctx context.Context, name, version string, limit time.Duration) (News, error) {
 	timer := m.clock.Timer(m.clock.Now().Add(limit))
 	defer timer.Stop()
 	for {
 		m.mu.Lock()
-		same, changed := m.versionOf(name) == version, m.changed
+		now, changed := News{m.records[name], m.versionOf(name)}, m.changed
 		m.mu.Unlock()
-		if !same {
-			return nil
+		if now.Version != version {
+			return now, nil
 		}
 		select {
 		case <-changed:
 		case <-timer.C():
-			return nil
+			return News{}, nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return News{}, context.Cause(ctx)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 			}
 			last, first, broken = view, false, err != nil
 			if limit := again.Sub(b.now()); limit > 0 {
-				err = b.await(ctx, name, seen.Version, limit, observeLimit)
+				_, err = b.await(ctx, name, seen.Version, limit, observeLimit)
 			}
 			if err == nil {
 				failures = 0

@@ -82,11 +82,11 @@ type deafOnce struct {
 	fails atomic.Int64
 }
 
-func (f *deafOnce) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+func (f *deafOnce) WaitTold(ctx context.Context, name, version string, limit time.Duration) (record.News, error) {
 	if f.fails.Add(-1) >= 0 {
-		return errors.New("the connection is lost")
+		return record.News{}, errors.New("the connection is lost")
 	}
-	return f.Memory.Wait(ctx, name, version, limit)
+	return f.Memory.WaitTold(ctx, name, version, limit)
 }
 
 // TestRequestsAreNewsAfterAWatchThatFailed: a leader is told of them at once, and not with its next

@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -46,6 +47,31 @@ type Store interface {
 // Watcher is a Store whose Wait is told of changes and does not poll. Holders
 // then learn of requests at once.
 type Watcher interface{ Watches() bool }
+
+// Teller is a Watcher whose watch brings the record itself. A candidate with nothing to
+// do then reads nothing when the holder has renewed (record-R9).
+type Teller interface {
+	// WaitTold is Wait that also returns what the record has become, as the watch
+	// has told it. News may be late, or missing; of one watch they come in the
+	// order of the writes.
+	WaitTold(ctx context.Context, name, version string, limit time.Duration) (News, error)
+}
+
+// News is a record and its version as a watch has told them. The zero News says no
+// more than the end of a Wait does.
+type News struct {
+	Record  Record
+	Version string
+}
+
+// NewsOf are those of a record in JSON; none if there is no text, or a damaged one.
+func NewsOf(version string, text []byte) News {
+	news := News{Version: version}
+	if len(text) == 0 || json.Unmarshal(text, &news.Record) != nil {
+		return News{}
+	}
+	return news
+}
 
 // Incarnated is a Store that has a name for the course of its history, which
 // changes whenever it may have forgotten grants: a failover, a restart, a restore.

@@ -218,7 +218,27 @@ func (d *trialSide) set(r record.Record, version string) {
 }
 
 // Wait returns when the record has another version, or after the limit.
-func (l *trialLink) Wait(ctx context.Context, _, version string, limit time.Duration) error {
+func (l *trialLink) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+	_, err := l.WaitTold(ctx, name, version, limit)
+	return err
+}
+
+// told is what a watch brings: the record, mostly; what it was a while ago; or no
+// more than that there was a change. The mutex is held.
+func (l *trialLink) told(side *trialSide) record.News {
+	s := l.store
+	switch pick := s.rng.IntN(8); {
+	case s.quiet || pick < 4:
+		return record.News{Record: side.record, Version: side.version}
+	case pick < 7 && len(side.before) > 0:
+		old := side.before[max(0, len(side.before)-1-s.rng.IntN(20))]
+		return record.News{Record: old.record, Version: old.version}
+	}
+	return record.News{}
+}
+
+// WaitTold is Wait that brings what the watch tells.
+func (l *trialLink) WaitTold(ctx context.Context, _, version string, limit time.Duration) (news record.News, err error) {
 	l.c.awaitRunning()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -229,6 +249,9 @@ func (l *trialLink) Wait(ctx context.Context, _, version string, limit time.Dura
 		if time.Now().Before(l.cutUntil) {
 			same, changed = true, nil
 		}
+		if !same {
+			news = l.told(side)
+		}
 		l.store.mu.Unlock()
 		if !same {
 			break
@@ -238,12 +261,12 @@ func (l *trialLink) Wait(ctx context.Context, _, version string, limit time.Dura
 			continue
 		case <-timer.C:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return record.News{}, context.Cause(ctx)
 		}
 		break
 	}
 	l.c.awaitRunning()
-	return nil
+	return news, nil
 }
 
 // fail lets the store fail over: it may forget the latest writes, and elects

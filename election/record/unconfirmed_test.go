@@ -91,11 +91,11 @@ func (s *silent) Write(ctx context.Context, name string, r record.Record, versio
 	return s.Memory.Write(ctx, name, r, version)
 }
 
-func (s *silent) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+func (s *silent) WaitTold(ctx context.Context, name, version string, limit time.Duration) (record.News, error) {
 	if err := s.answer(ctx); err != nil {
-		return err
+		return record.News{}, err
 	}
-	return s.Memory.Wait(ctx, name, version, limit)
+	return s.Memory.WaitTold(ctx, name, version, limit)
 }
 
 // TestRequestWithoutAnAnswerCostsAQuarterOfTheLease: whatever the request (record-R8).

@@ -83,6 +83,8 @@ func (c *Candidate) answer(now clock.Instant, a Answer) Want {
 		return c.ask(now, Want{Kind: Read})
 	case Shown:
 		return c.look(now, a)
+	case Told:
+		return c.onTold(now, a)
 	}
 	c.answered, c.failures = now, 0
 	switch {
@@ -95,6 +97,7 @@ func (c *Candidate) answer(now clock.Instant, a Answer) Want {
 		if c.move == notReady {
 			c.warmth = notAsked // to be nominated from here on is to be asked again
 		}
+		return c.onTold(now, Answer{Record: asked.Record, Version: a.Version})
 	}
 	return c.ask(now, Want{Kind: Read})
 }
@@ -165,13 +168,18 @@ func (c *Candidate) make(now clock.Instant, move move, again clock.Instant, a An
 	case notReady:
 		record = record.with(next.in(StateNotReady, c.claim))
 	default:
-		if next != nil && next.Nonce != c.claim.Nonce {
-			c.passed, c.joinAt = true, 0
-		}
-		c.answered, c.failures = now, 0
-		return c.wait(now, c.memory.seen.Version, again)
+		return c.stay(now, again)
 	}
 	return c.write(now, move, record)
+}
+
+// stay waits for a change of the record as it was seen, or until it is time again.
+func (c *Candidate) stay(now, again clock.Instant) Want {
+	if next := c.memory.seen.Record.Next; next != nil && next.Nonce != c.claim.Nonce {
+		c.passed, c.joinAt = true, 0
+	}
+	c.answered, c.failures = now, 0
+	return c.wait(now, c.memory.seen.Version, again)
 }
 
 // write writes over what was seen, unless the claim was released meanwhile. A

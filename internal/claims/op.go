@@ -57,6 +57,7 @@ const (
 	Conflict                     // it had another version, and nothing was written
 	NotYet                       // nothing was written, and no new holder will be for After
 	Woken                        // to Wait and Pause: it is over
+	Told                         // to Wait: the watch has brought Record and Version, perhaps late
 )
 
 // Answer is the answer to a Want.
@@ -73,5 +74,5 @@ type Answer struct {
 
 // String names a kind of answer in traces.
 func (k AnswerKind) String() string {
-	return [...]string{"unanswered", "shown", "written", "conflict", "not yet", "woken"}[k]
+	return [...]string{"unanswered", "shown", "written", "conflict", "not yet", "woken", "told"}[k]
 }

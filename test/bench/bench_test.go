@@ -192,3 +192,108 @@ func TestAProfileIsTakenOfEachLoad(t *testing.T) {
 		}
 	}
 }
+
+func TestCrowdsAreRead(t *testing.T) {
+	if c, err := parseCrowd("100x2/7"); err != nil || c != (crowd{100, 2, 7}) || c.all() != 200 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for _, bad := range []string{"", "1x1", "0x1/1", "1x1/1 ", "1x1/1/1", "-1x1/1"} {
+		if c, err := parseCrowd(bad); err == nil {
+			t.Errorf("%q is %+v", bad, c)
+		}
+	}
+}
+
+func TestRivalsAreChosenByStoreAndWay(t *testing.T) {
+	got, err := chosenRivals("etcd,consul:consul")
+	if want := []rival{{"etcd", "conclave"}, {"etcd", "etcd"}, {"consul", "consul"}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := chosenRivals("etcd:curator"); err == nil {
+		t.Error("etcd has no Curator")
+	}
+	for _, r := range rivals {
+		if libraries[r.way] == "" {
+			t.Errorf("the way %q has no name", r.way)
+		}
+	}
+}
+
+func TestSamplesOfAMetricAreSummed(t *testing.T) {
+	text := "# HELP a b\na{x=\"1\",r=\"leases\"} 2\na{x=\"2\",r=\"leases\"} 3e2\na{r=\"pods\"} 7\nab{r=\"leases\"} 9\na 1\n"
+	if sum := sumOf(text, "a", `r="leases"`); sum != 302 {
+		t.Errorf("the sum is %d", sum)
+	}
+}
+
+// TestTableOfElections: memory of one candidate is that of the crowd less that of one
+// alone, and successors are told in leases.
+func TestTableOfElections(t *testing.T) {
+	e := &electionCost{
+		Costs: []cost{
+			{Store: "etcd", Way: "etcd", Crowd: "1x1/1", Lease: 4 * time.Second, Memory: 10 << 10},
+			{Store: "etcd", Way: "etcd", Crowd: "101x1/1", Lease: 4 * time.Second, Memory: 510 << 10, Requests: 12, PerLease: 0.5},
+			{Store: "consul", Way: "consul", Crowd: "1x1/1", Failed: "no connection"},
+		},
+		Successors: []successor{{"etcd", "etcd", 4 * time.Second, []time.Duration{6 * time.Second, 2 * time.Second, 4 * time.Second}}},
+	}
+	text := strings.Join(strings.Fields(e.text()), " ")
+	for _, want := range []string{
+		"etcd clientv3/concurrency 101x1/1 4 12.0 0.50 0.0 0.00 0.0 0.5 5.0 0.0",
+		"etcd clientv3/concurrency 4 1.00 0.50 1.50",
+		"failed: no connection",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, e.text())
+		}
+	}
+}
+
+// TestPartyIsUnderstood: what a process of candidates prints, and its end.
+func TestPartyIsUnderstood(t *testing.T) {
+	p, err := startParty([]string{"sh", "-c", "echo led a; echo led b; read x; echo calm 3; read y; exit"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.end()
+	ctx := awaittest.Within(t)
+	if err := p.awaitLed(ctx, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.calmDown(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if bytes, err := p.memory(); err != nil || bytes <= 0 {
+		t.Errorf("memory %d, %v", bytes, err)
+	}
+	if _, err := p.cpu(); err != nil {
+		t.Error(err)
+	}
+	p.input.Close()
+	if err := p.awaitLed(ctx, 3); err == nil {
+		t.Error("three elections are led, of two")
+	}
+}
+
+// TestTableBesideEtcd: medians of both, and etcd's in multiples of ours.
+func TestTableBesideEtcd(t *testing.T) {
+	e, err := parseEtcd([]string{"-works", "get,set"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []float64{30, 10, 20} {
+		e.add(kindEtcd, "get", map[string]float64{serverCPU: v, median: 8 * v})
+	}
+	for _, v := range []float64{4, 5, 600} {
+		e.add(kindConclave, "get", map[string]float64{serverCPU: v, median: v})
+	}
+	text := strings.Join(strings.Fields(e.text()), " ")
+	if want := "get 20.0 5.0 4.00 0.0 0.0 NaN 160.0 5.0 32.00"; !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, e.text())
+	}
+	for _, bad := range [][]string{{"-works", "scan"}, {"-size", "2"}, {"-repetitions", "0"}} {
+		if _, err := parseEtcd(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}

@@ -8,6 +8,9 @@
 //	go run ./test/bench failover
 //	go run ./test/bench floor
 //	go run ./test/bench floor -size 3
+//	go run ./test/bench elections
+//	go run ./test/bench etcd
+//	go run ./test/bench etcd -size 3
 //	go run ./test/bench check
 //	go run ./test/bench profile
 //	go run ./test/bench scale
@@ -28,6 +31,13 @@
 // which package floor is, and prints what Conclave costs in multiples of it. With
 // -size 3 all connections are to the leader: the floor's peers write, sync and
 // acknowledge, and that is all they do, while Conclave's apply each write too.
+//
+// elections measures what candidates of elections cost, on stores that run here, by
+// Conclave's SDK and by the store's own library: requests, CPU time, memory, and the
+// time from the death of a leader to its successor.
+//
+// etcd puts the same work on etcd and on Conclave, by the Go clients of both, in
+// processes that are not counted: reads, writes, keys with leases, watches.
 //
 // check compares counts, not times, of this tree and of a commit: see package check.
 //

@@ -40,13 +40,17 @@ type plan struct {
 const usage = `usage: bench compare [flags]
        bench failover [flags]
        bench floor [flags]
+       bench elections [flags]
+       bench etcd [flags]
        bench check [flags]
        bench profile [flags]
        bench scale [flags]
 
 compares servers on this machine: under load, when a leader fails, and
-Conclave with the least server that there can be; counts of this tree with
-those of a commit; where a server's time goes; and how it bears size; -h shows the flags of each`
+Conclave with the least server that there can be; elections on stores, by our
+SDK and the libraries of others; the same work on etcd; counts of this tree with
+those of a commit; where a server's time goes; and how it bears size; -h shows
+the flags of each`
 
 // commands are what can be measured.
 var commands = map[string]func(ctx context.Context, args []string) error{
@@ -70,6 +74,20 @@ var commands = map[string]func(ctx context.Context, args []string) error{
 			return err
 		}
 		return compare(ctx, p)
+	},
+	"elections": func(ctx context.Context, args []string) error {
+		e, err := parseElections(args)
+		if err != nil {
+			return err
+		}
+		return e.run(ctx)
+	},
+	"etcd": func(ctx context.Context, args []string) error {
+		e, err := parseEtcd(args)
+		if err != nil {
+			return err
+		}
+		return e.run(ctx)
 	},
 	"check":       checkCounts,
 	"profile":     profileLoads,

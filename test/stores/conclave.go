@@ -29,7 +29,7 @@ func startZooKeeper(kind servers.Kind) func(context.Context, string, string) (*S
 			DataDir: filepath.Join(dir, "data"),
 			LogFile: filepath.Join(dir, kind.Name()+".log"),
 			// The least session timeout, two ticks, is to be below the suite's lease.
-			Config: []string{"tickTime=200"},
+			Config: []string{"tickTime=200", "maxSessionTimeout=60000"},
 		})
 		if err != nil {
 			return nil, err

@@ -26,7 +26,9 @@ type entry struct {
 	key         string
 	created     atomic.Int64 // create revision of the key, zero while unknown
 	own, before watch        // of the waiter, then of Guard
+	ahead       int64        // create revision of the key that before watches
 	watched     int64        // up to which revision Guard has seen all
+	quiet       bool         // the latest Wait has ended at its limit
 }
 
 // Entry returns the key of a claim.
@@ -57,6 +59,7 @@ func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 
 // Enter puts the key at the end of the queue.
 func (e *entry) Enter(ctx context.Context) error {
+	e.before.stop() // at the end there is another one before it
 	side := clientv3.OpPut(e.keys.side(e.claim.Election, e.key), sideValue(e.claim.Priority, e.claim.ID), clientv3.WithLease(e.lease))
 	puts := []clientv3.Op{clientv3.OpPut(e.key, e.claim.ID, clientv3.WithLease(e.lease)), side}
 	if len(e.claim.Metadata) > 0 {
@@ -103,10 +106,36 @@ func (e *entry) Renew(ctx context.Context) (queue.Lease, error) {
 	return queue.Lease{Sent: sent, Length: time.Duration(answer.TTL) * time.Second}, nil
 }
 
-// Place has a quorum confirm the key and tell who is before it. If the latest key
-// before it is of another election, such as "a/b/17" beside "a/16", all are read.
+// Place has a quorum confirm the key and tell who is before it. While the one that
+// was before it stands, it is: keys come at the end alone. To find it the servers sort
+// all keys of the queue. If the latest key before it is of another election, such as
+// "a/b/17" beside "a/16", all are read.
 func (e *entry) Place(ctx context.Context) (queue.Place, error) {
-	name, before := e.claim.Election, ""
+	if e.before.key != "" {
+		stands := clientv3.Compare(clientv3.CreateRevision(e.before.key), "=", e.ahead)
+		answer, err := e.client.Txn(ctx).If(e.mine(), stands).Then(clientv3.OpGet(e.keys.nomination(e.claim.Election))).Commit()
+		switch {
+		case err != nil:
+			return queue.Place{}, err
+		case answer.Succeeded:
+			e.own.follow(e.life, e.client, e.key, answer.Header.Revision+1)
+			return queue.Place{Standing: queue.Queued, Nomination: e.nominated(kvs(answer, 0))}, nil
+		}
+	}
+	return e.search(ctx)
+}
+
+// nominated is what a nomination says to this candidate.
+func (e *entry) nominated(found []*mvccpb.KeyValue) queue.Nomination {
+	if n := decodeNomination(found); n.Nominee == e.key {
+		return n.shown()
+	}
+	return queue.Nomination{}
+}
+
+// search finds who is before the key, and watches it.
+func (e *entry) search(ctx context.Context) (queue.Place, error) {
+	name, before, ahead := e.claim.Election, "", int64(0)
 	var answer *clientv3.TxnResponse
 	for _, limit := range []int64{1, 0} {
 		var err error
@@ -117,7 +146,7 @@ func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 		found := kvs(answer, 0)
 		at := slices.IndexFunc(found, func(kv *mvccpb.KeyValue) bool { return e.keys.isCandidate(name, string(kv.Key)) })
 		if at >= 0 {
-			before = string(found[at].Key)
+			before, ahead = string(found[at].Key), found[at].CreateRevision
 		}
 		if at >= 0 || len(found) == 0 {
 			break
@@ -125,14 +154,13 @@ func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 	}
 	from := answer.Header.Revision + 1
 	e.before.follow(e.life, e.client, before, from, clientv3.WithFilterPut())
+	e.ahead = ahead
 	e.own.follow(e.life, e.client, e.key, from)
 	place := queue.Place{Standing: queue.Queued}
 	if before == "" {
 		place = queue.Place{Standing: queue.Head, Token: election.Token(e.created.Load())}
 	}
-	if n := decodeNomination(kvs(answer, 1)); n.Nominee == e.key {
-		place.Nomination = n.shown()
-	}
+	place.Nomination = e.nominated(kvs(answer, 1))
 	return place, nil
 }
 

@@ -34,7 +34,7 @@ func (s *store) Traits() election.Traits {
 		Token: "create revision of the candidate's key; goes back if the data is lost or restored " +
 			"without --bump-revision",
 		Renewal: "one keep-alive and one read by quorum, no write",
-		Waiting: "the same every third of the lease, and two watches; a hand-over wakes one candidate",
+		Waiting: "one keep-alive every third of the lease, one read by quorum a lease, and two watches; a hand-over wakes one candidate",
 		Notice:  "watch",
 	}}
 }

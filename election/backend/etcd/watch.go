@@ -48,8 +48,12 @@ func (w *watch) stop() {
 // failed reports whether a watch has ended with this answer.
 func failed(response clientv3.WatchResponse, open bool) bool { return !open || response.Err() != nil }
 
+// Quiet implements queue.Quiet. What has come at the limit waits in its channel.
+func (e *entry) Quiet() bool { return e.quiet }
+
 // Wait returns when the predecessor has gone or the own key has changed.
 func (e *entry) Wait(ctx context.Context, limit time.Duration) error {
+	e.quiet = false
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -64,6 +68,7 @@ func (e *entry) Wait(ctx context.Context, limit time.Duration) error {
 			return errWatch
 		}
 	case <-timer.C:
+		e.quiet = true
 	case <-ctx.Done():
 	}
 	return nil

@@ -178,7 +178,7 @@ func (s *store) Traits() election.Traits {
 				"Goes back if the Lease is deleted or restored and the new holder's clock is behind that of the last one by " +
 				"more than the time between their grants",
 			Renewal: "one update (one write in etcd) and one read by the holder, four in a lease",
-			Waiting: "one watch on the Lease and one read for each change of it; the successor writes three times in a lease",
+			Waiting: "one watch on the Lease, which tells it; a read when there is something to do. The successor writes three times in a lease",
 			Notice:  "watch; polls every second where watching is not allowed",
 		},
 	}

@@ -14,6 +14,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	events "k8s.io/apimachinery/pkg/watch"
+
+	"github.com/conclave-project/conclave/election/record"
 )
 
 const (
@@ -39,7 +41,9 @@ type watch struct {
 	// Lease was deleted with it.
 	version string
 	gone    bool
-	seen    time.Time // when version was seen
+	// lease is the one of that version; nil where only the version is known.
+	lease *coordination.Lease
+	seen  time.Time // when version was seen
 	// forget says that the next stream begins with what is there.
 	forget bool
 	// resets counts how often the server had forgotten the version.
@@ -59,9 +63,15 @@ func (s *store) Watches() bool { return true }
 
 // Wait returns when the watch has seen another version than the one given.
 func (s *store) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+	_, err := s.WaitTold(ctx, name, version, limit)
+	return err
+}
+
+// WaitTold is Wait that brings what the watch has seen: a later version.
+func (s *store) WaitTold(ctx context.Context, name, version string, limit time.Duration) (none record.News, err error) {
 	w, err := s.enter(name, version)
 	if err != nil {
-		return err
+		return none, err
 	}
 	defer s.leave(w)
 	end := time.NewTimer(limit)
@@ -72,25 +82,35 @@ func (s *store) Wait(ctx context.Context, name, version string, limit time.Durat
 	resets := s.look(w).resets
 	for polled := false; ; {
 		now := s.look(w)
-		if now.resets != resets || now.later(version) || polled && now.broken {
-			return nil
-		}
-		if polled && compare(now.version, version) < 0 {
+		switch {
+		case now.resets != resets || polled && now.broken:
+			return none, nil
+		case now.later(version):
+			return now.news(), nil
+		case polled && compare(now.version, version) < 0:
 			now.restart() // it is behind what was read a second ago
-			return nil
+			return none, nil
 		}
 		select {
 		case <-now.changed:
 		case <-poll.C:
 			polled = true
 		case <-end.C:
-			return nil
+			return none, nil
 		case <-s.done:
-			return errClosed
+			return none, errClosed
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return none, context.Cause(ctx)
 		}
 	}
+}
+
+// news are the Lease that was seen last, none if it was deleted or not seen.
+func (w watch) news() record.News {
+	if w.lease == nil || w.gone {
+		return record.News{}
+	}
+	return record.News{Record: recordOf(w.lease), Version: w.version}
 }
 
 // doubt begins the watch again if it has seen a later version than what was read
@@ -106,7 +126,7 @@ func (s *store) doubt(w *watch, version string) {
 
 // begin lets the next stream begin with what is there, and everybody read.
 func (s *store) begin(w *watch) {
-	s.tell(w, func() { w.version, w.forget, w.resets = "", true, w.resets+1 })
+	s.tell(w, func() { w.version, w.lease, w.forget, w.resets = "", nil, true, w.resets+1 })
 }
 
 // later reports whether the watch has seen more than what was read.
@@ -240,7 +260,7 @@ func (s *store) stream(ctx context.Context, name string, from *string, w *watch)
 		*from = lease.ResourceVersion
 		if event.Type != events.Bookmark {
 			s.tell(w, func() {
-				w.version, w.gone, w.seen = lease.ResourceVersion, event.Type == events.Deleted, time.Now()
+				w.version, w.lease, w.gone, w.seen = lease.ResourceVersion, lease, event.Type == events.Deleted, time.Now()
 			})
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/conclave-project/conclave/election/record"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -13,7 +14,7 @@ var errBroken = errors.New("the connection is broken")
 
 // listen reports changes until the connection breaks. The library takes up the
 // watch again by itself; meanwhile polls are better than its silence.
-func (s *store) listen(ctx context.Context, live func(), tell func(name, version string)) error {
+func (s *store) listen(ctx context.Context, live func(), tell func(name, version string, news func() record.News)) error {
 	connection := s.js.Conn()
 	broken := connection.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
 	defer connection.RemoveStatusListener(broken)
@@ -25,7 +26,7 @@ func (s *store) listen(ctx context.Context, live func(), tell func(name, version
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	watcher, err := bucket.WatchAll(ctx, jetstream.UpdatesOnly(), jetstream.MetaOnly())
+	watcher, err := bucket.WatchAll(ctx, jetstream.UpdatesOnly())
 	if err != nil {
 		return err
 	}
@@ -41,7 +42,8 @@ func (s *store) listen(ctx context.Context, live func(), tell func(name, version
 				continue
 			}
 			if name, ours := nameOf(entry.Key()); ours {
-				tell(name, strconv.FormatUint(entry.Revision(), 10))
+				version := strconv.FormatUint(entry.Revision(), 10)
+				tell(name, version, func() record.News { return newsOf(entry, version) })
 			}
 		case <-broken:
 			return errBroken
@@ -49,4 +51,12 @@ func (s *store) listen(ctx context.Context, live func(), tell func(name, version
 			return ctx.Err()
 		}
 	}
+}
+
+// newsOf is what a change has brought: nothing if the key was deleted.
+func newsOf(entry jetstream.KeyValueEntry, version string) record.News {
+	if entry.Operation() != jetstream.KeyValuePut {
+		return record.News{}
+	}
+	return record.NewsOf(version, entry.Value())
 }

@@ -22,7 +22,7 @@ type store struct {
 	js      jetstream.JetStream
 	options Options
 	watch   *incarnation.Watch
-	hub     *watchhub.Hub
+	hub     *watchhub.Hub[record.News]
 
 	mu      sync.Mutex
 	holders map[string]holder // by election, as read or written last
@@ -37,6 +37,7 @@ const holdersMax = 10_000
 
 var (
 	_ record.Watcher    = (*store)(nil)
+	_ record.Teller     = (*store)(nil)
 	_ record.Incarnated = (*store)(nil)
 )
 
@@ -46,7 +47,7 @@ func (s *store) Traits() election.Traits {
 		Failover: "3 replicas: goes on with the majority; forgets grants if most lose power at once and sync_interval is not always. " +
 			"1 replica: nobody is elected for LeaseMax (15 s) after its server has started again; leaders go on if their record is there",
 		Renewal: "1 message, stored by a majority of the replicas",
-		Waiting: "1 consumer of the bucket; 1 read from the leader of the stream after each change",
+		Waiting: "1 consumer of the bucket, which tells the records; a read when there is something to do. The successor writes three times in a lease",
 		Notice:  "watch; poll every 1 s while it is broken",
 	}}
 }
@@ -203,6 +204,12 @@ func (s *store) Adopt(ctx context.Context, incarnation string) error {
 
 // Wait waits for news of the key.
 func (s *store) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+	_, err := s.WaitTold(ctx, name, version, limit)
+	return err
+}
+
+// WaitTold waits for news, and brings them.
+func (s *store) WaitTold(ctx context.Context, name, version string, limit time.Duration) (record.News, error) {
 	return s.hub.Wait(ctx, name, version, limit, func(ctx context.Context) (string, error) {
 		_, now, err := s.Read(ctx, name)
 		return now, err

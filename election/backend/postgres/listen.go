@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conclave-project/conclave/election/record"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -23,7 +24,7 @@ var errNoListen = errors.New("no connection of its own for LISTEN")
 // listen reports changes until the connection breaks. It counts as live only
 // after it has received what was sent by the way that writes take: through
 // PgBouncer in transaction mode LISTEN is accepted and nothing ever arrives.
-func (s *store) listen(ctx context.Context, live func(), tell func(name, version string)) error {
+func (s *store) listen(ctx context.Context, live func(), tell func(name, version string, news func() record.News)) error {
 	config, err := s.listenConfig(ctx)
 	if errors.Is(err, errNoListen) {
 		<-ctx.Done() // it would fail again
@@ -48,8 +49,9 @@ func (s *store) listen(ctx context.Context, live func(), tell func(name, version
 		if err != nil {
 			return err
 		}
-		if version, name, ok := strings.Cut(payload, " "); ok {
-			tell(name, version)
+		if told, name, ok := strings.Cut(payload, " "); ok {
+			version, text, _ := strings.Cut(told, ":")
+			tell(name, version, func() record.News { return record.NewsOf(version, []byte(text)) })
 		}
 	}
 }

@@ -39,8 +39,12 @@ const guardSQL = `with state as (
 	from (select 1) as one left join @table as present on present.name = $1::text
 )`
 
-// answerSQL is how both writes end: one row, whatever has happened.
-const answerSQL = `, told as (select pg_notify(@channel, $2 || ' ' || $1) from written)
+// answerSQL is how both writes end: one row, whatever has happened. What is told is
+// "VERSION:RECORD NAME", the record without a space, and without it if all of it would
+// be more than a notification takes. Versions of this package that do not know the
+// record take it for a part of the version, which is news to them, and read.
+const answerSQL = `, news as (select $2 || ':' || replace($3, ' ', chr(92) || 'u0020') || ' ' || $1 as payload)
+, told as (select pg_notify(@channel, case when octet_length(payload) < 8000 then payload else $2 || ' ' || $1 end) from written, news)
 select (select count(*) from written), incarnation, incarnation = adopted and incarnation = given, version, nonce, (select count(*) from told), durable
 from state`
 

@@ -22,11 +22,12 @@ type store struct {
 	options Options
 	sql     *statements
 	watch   *incarnation.Watch
-	hub     *watchhub.Hub
+	hub     *watchhub.Hub[record.News]
 }
 
 var (
 	_ record.Watcher    = (*store)(nil)
+	_ record.Teller     = (*store)(nil)
 	_ record.Incarnated = (*store)(nil)
 )
 
@@ -37,7 +38,7 @@ func (s *store) Traits() election.Traits {
 			"An asynchronous standby may forget grants: they have run out by then. " +
 			"An old primary that still takes writes from some clients elects a second leader",
 		Renewal: "1 statement, 1 commit with sync, 1 NOTIFY",
-		Waiting: "1 connection that listens; 1 select by primary key after each change",
+		Waiting: "1 connection that listens, and tells the record; a select when there is something to do. The successor writes three times in a lease",
 		Notice:  "watch (LISTEN); poll every 1 s where it cannot be received",
 	}}
 }
@@ -166,6 +167,12 @@ func (s *store) makeTable(ctx context.Context) error {
 
 // Wait waits for news of the row.
 func (s *store) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+	_, err := s.WaitTold(ctx, name, version, limit)
+	return err
+}
+
+// WaitTold waits for news, and brings them.
+func (s *store) WaitTold(ctx context.Context, name, version string, limit time.Duration) (record.News, error) {
 	return s.hub.Wait(ctx, name, version, limit, func(ctx context.Context) (string, error) {
 		_, now, err := s.Read(ctx, name)
 		return now, err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conclave-project/conclave/election/record"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -20,7 +21,7 @@ const (
 
 // listen reports changes until the connection breaks. It counts as live only
 // after it has received what was published by the way that writes take.
-func (s *store) listen(ctx context.Context, live func(), tell func(name, version string)) error {
+func (s *store) listen(ctx context.Context, live func(), tell func(name, version string, news func() record.News)) error {
 	subscription := s.client.Subscribe(ctx, s.options.Key)
 	defer func() { _ = subscription.Close() }()
 	// A receive does not honour its context.
@@ -34,8 +35,9 @@ func (s *store) listen(ctx context.Context, live func(), tell func(name, version
 		if err != nil {
 			return err
 		}
-		if version, name, ok := strings.Cut(payload, " "); ok {
-			tell(name, version)
+		if told, name, ok := strings.Cut(payload, " "); ok {
+			version, text, _ := strings.Cut(told, ":")
+			tell(name, version, func() record.News { return record.NewsOf(version, []byte(text)) })
 		}
 	}
 }

@@ -29,7 +29,9 @@ const (
 // putLua: KEYS the hash; ARGV name, new version, nonce of the holder, record,
 // version that is expected, channel, incarnation of the record. A script that is sent twice finds its own
 // version and has written already (redis-D1). News that cannot be told are no
-// failure: waiters poll.
+// failure: waiters poll. What is told is "VERSION:RECORD NAME", the record without a
+// space; versions of this package that do not know the record take it for a part of
+// the version, which is news to them, and read.
 const putLua = serverLua + `
 if not primary then
 	return redis.error_reply('READONLY this server is a replica')
@@ -50,7 +52,7 @@ if ARGV[3] ~= '' and ARGV[3] ~= nonce and
 	return {2, incarnation}
 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4])
-redis.pcall('PUBLISH', ARGV[6], ARGV[2] .. ' ' .. ARGV[1])
+redis.pcall('PUBLISH', ARGV[6], ARGV[2] .. ':' .. string.gsub(ARGV[4], ' ', '\\u0020') .. ' ' .. ARGV[1])
 return {1, incarnation}
 `
 

@@ -23,7 +23,7 @@ type store struct {
 	client  redis.UniversalClient
 	options Options
 	watch   *incarnation.Watch
-	hub     *watchhub.Hub
+	hub     *watchhub.Hub[record.News]
 }
 
 var (
@@ -34,6 +34,7 @@ var (
 
 var (
 	_ record.Watcher    = (*store)(nil)
+	_ record.Teller     = (*store)(nil)
 	_ record.Incarnated = (*store)(nil)
 )
 
@@ -44,7 +45,7 @@ func (s *store) Traits() election.Traits {
 			"if their record is there. An old primary that is partitioned and still takes writes elects a second leader: " +
 			"set Replicas, or min-replicas-to-write",
 		Renewal: "1 script, and 1 append to the log if there is one",
-		Waiting: "1 connection that subscribes; 1 script after each change",
+		Waiting: "1 connection that subscribes, and tells the record; a script when there is something to do. The successor writes three times in a lease",
 		Notice:  "watch (PUBLISH); poll every 1 s where it cannot be received",
 	}}
 }
@@ -177,6 +178,12 @@ func (s *store) Adopt(ctx context.Context, incarnation string) error {
 
 // Wait waits for news of the field.
 func (s *store) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+	_, err := s.WaitTold(ctx, name, version, limit)
+	return err
+}
+
+// WaitTold waits for news, and brings them.
+func (s *store) WaitTold(ctx context.Context, name, version string, limit time.Duration) (record.News, error) {
 	return s.hub.Wait(ctx, name, version, limit, func(ctx context.Context) (string, error) {
 		_, now, err := s.Read(ctx, name)
 		return now, err

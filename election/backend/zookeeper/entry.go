@@ -109,11 +109,11 @@ func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 			e.own.set(nil)
 			return gone, err
 		}
-		children, _, err := e.session().Children(ctx, e.parent)
+		names, err := e.queued(ctx)
 		if err != nil {
 			return gone, unless(err, zk.ErrNoNode, nil)
 		}
-		names, own := candidates(children), e.znode.Load()
+		own := e.znode.Load()
 		switch at := slices.Index(names, own.name); at {
 		case -1:
 			e.own.set(nil)
@@ -131,6 +131,20 @@ func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 			}
 		}
 	}
+}
+
+// queued are the names in the queue, in order. A session that ends ends the question,
+// and so does the end of the store: the caller may have left.
+func (e *entry) queued(ctx context.Context) ([]string, error) {
+	if !e.store.enter() {
+		return nil, errClosed
+	}
+	defer e.group.Done()
+	of := queueOf{e.session(), e.parent}
+	return e.lists.candidates(ctx, of, e.group.Go, func() ([]string, error) {
+		children, _, err := of.client.Children(e.store.life, of.parent)
+		return children, err
+	})
 }
 
 // driftPart is which part of the session timeout is kept clear for clocks that do not run

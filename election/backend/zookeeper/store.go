@@ -17,6 +17,7 @@ type store struct {
 	options Options
 	life    context.Context // ends with close
 	end     context.CancelFunc
+	lists   lists
 
 	mu      sync.Mutex
 	client  *client.Client // of claims, and of all that look meanwhile; nil before the first
@@ -24,6 +25,16 @@ type store struct {
 	looks   int            // that may use it
 	closed  bool
 	group   sync.WaitGroup // of every goroutine
+}
+
+// enter keeps close waiting until group.Done, and returns false when it has begun.
+func (s *store) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.group.Add(1)
+	}
+	return !s.closed
 }
 
 // Traits says what ZooKeeper promises.

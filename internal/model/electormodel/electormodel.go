@@ -3,8 +3,8 @@
 // election/record, whole, with functions that do not end when they are told to.
 //
 // The store compares and sets. It may lose requests and answers, carry out what
-// nobody waits for any more, answer at any later time; fail over and forget its
-// latest writes; and stand on two sides for a while, one of which shows what it
+// nobody waits for any more, answer at any later time; tell what it was, by a watch
+// that is late; fail over and forget its latest writes; and stand on two sides for a while, one of which shows what it
 // applies, confirms nothing, and loses it in the end. Candidates may stall,
 // and clocks differ in rate by as much as the machines allow for.
 //

@@ -17,6 +17,8 @@ const (
 	moveArrive
 	moveTick
 	moveWake
+	moveTell     // what the record is now, by the watch
+	moveTellLate // what it was
 	movePass
 	moveFreeze
 	moveThaw
@@ -43,6 +45,9 @@ func (s *system) moves(w *model.World, moves []model.Move) []model.Move {
 		add(moveTick, i, !c.Frozen && s.due(c))
 		for k := range c.Calls {
 			add(moveWake, i|k<<8, !c.Frozen && s.over(w, c, &c.Calls[k]))
+			waits := !c.Frozen && c.Calls[k].Kind == claims.Wait
+			add(moveTell, i|k<<8, waits && s.stored(w).at(c.Name).Version != c.Calls[k].Version)
+			add(moveTellLate, i|k<<8, waits && left(lates) && len(s.stored(w).at(c.Name).Copies) > 0)
 		}
 		asks, answers := w.Len(s.asks(i)) > 0, w.Len(s.answers(i)) > 0 && !c.Frozen
 		add(moveAsk, i, asks)
@@ -127,12 +132,30 @@ func (s *system) do(w *model.World, m model.Move) {
 		c := s.part(w, who).Calls[m>>8&0xff].call
 		w.Say("%d looks again", who+1)
 		s.give(w, who, w.Event(wake{c}))
+	case moveTell, moveTellLate:
+		s.tell(w, who, int(m>>8&0xff), m&kindOf == moveTellLate)
 	case movePass:
 		w.Spend(s.number(steps))
 		s.pass(w)
 	default:
 		s.doOthers(w, m, who)
 	}
+}
+
+// tell lets the watch of a candidate tell the record as it is, or the oldest that is
+// kept of it.
+func (s *system) tell(w *model.World, i, k int, late bool) {
+	c := s.part(w, i)
+	side := s.stored(w).at(c.Name)
+	brought := copied{side.Record, side.Version}
+	if late {
+		w.Spend(s.number(lates))
+		brought = side.Copies[0]
+	}
+	a := answer{To: c.Name, Call: c.Calls[k].call,
+		Answer: claims.Answer{Kind: claims.Told, Record: brought.Record, Version: brought.Version}}
+	w.Say("%d is told by its watch: %s", c.Name, tellAnswer(a))
+	s.give(w, i, w.Intern(a))
 }
 
 // doOthers lets happen what people, hosts and the store do.

@@ -6,8 +6,8 @@
 //
 //	watchhub-N1  Nothing is missed: a waiter has subscribed before it asks the
 //	             store whether the change has come already.
-//	watchhub-N2  News are a hint. A wait may end without a change; a waiter that trusts it
-//	             reads.
+//	watchhub-N2  News are a hint, and may be late. A wait may end without a change, and
+//	             without what has come of it: then the waiter reads.
 //	watchhub-N3  Without a connection waits end after a pause: the caller polls.
 //	watchhub-N4  One connection serves all waits, and is closed when nobody has
 //	             waited for a while.
@@ -20,9 +20,11 @@ import (
 )
 
 // Listen connects to the store and calls live once: from then on every change
-// is told, by its name and the version that it brought. It returns when the
-// context ends or the connection breaks, and calls neither afterwards.
-type Listen func(ctx context.Context, live func(), tell func(name, version string)) error
+// is told in the order of the store, by its name, the version that it brought, and
+// news of it for those who wait, made only if somebody does: the zero N says no more
+// than that there was a change. It returns when the context ends or the connection
+// breaks, and calls neither afterwards.
+type Listen[N any] func(ctx context.Context, live func(), tell func(name, version string, news func() N)) error
 
 const (
 	// idleMax is for how long the connection is kept after the last wait.
@@ -36,8 +38,8 @@ const (
 
 // Hub hands the news of one connection to all who wait. Its methods may be
 // called by several goroutines.
-type Hub struct {
-	listen Listen
+type Hub[N any] struct {
+	listen Listen[N]
 	pause  time.Duration
 
 	mu      sync.Mutex
@@ -48,20 +50,26 @@ type Hub struct {
 	ended   chan struct{}      // closed when the listener has ended
 	live    bool
 	closed  bool
-	last    map[string]string // versions told last, while live
+	last    map[string]told[N] // by name, while live
+}
+
+// told is a version that was told, with its news.
+type told[N any] struct {
+	version string
+	news    N
 }
 
 type waiter struct{ woken chan struct{} }
 
 // New returns a hub that listens when somebody waits. Pause is the pause
 // between polls while there is no connection.
-func New(listen Listen, pause time.Duration) *Hub {
-	return &Hub{listen: listen, pause: pause, waiters: make(map[string]map[*waiter]struct{}),
-		last: make(map[string]string)}
+func New[N any](listen Listen[N], pause time.Duration) *Hub[N] {
+	return &Hub[N]{listen: listen, pause: pause, waiters: make(map[string]map[*waiter]struct{}),
+		last: make(map[string]told[N])}
 }
 
 // Close ends the connection. Waits go on as polls.
-func (h *Hub) Close() {
+func (h *Hub[N]) Close() {
 	h.mu.Lock()
 	h.closed = true
 	ended := h.end()
@@ -71,34 +79,45 @@ func (h *Hub) Close() {
 	}
 }
 
-// Wait returns nil once the named thing may have another version than the one
-// given, or after the limit. Now returns the version that the store has.
-func (h *Hub) Wait(ctx context.Context, name, version string, limit time.Duration,
-	now func(context.Context) (string, error)) error {
-	w, live, told := h.join(name)
+// Wait returns once the named thing may have another version than the one given, with
+// the news of that if there are any; or after the limit, with none. Now returns the version that the store has.
+func (h *Hub[N]) Wait(ctx context.Context, name, version string, limit time.Duration,
+	now func(context.Context) (string, error)) (none N, err error) {
+	w, live := h.join(name)
 	defer h.leave(name, w)
-	switch {
-	case !live:
+	if !live {
 		limit = min(limit, h.pause)
-	case told != version:
+	} else if last, known := h.told(name); !known || last.version != version {
 		if current, err := now(ctx); err != nil || current != version {
-			return err
+			return none, err
 		}
 	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	select {
-	case <-w.woken:
-		return nil
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for {
+		select {
+		case <-w.woken:
+			if last, known := h.told(name); !known || last.version != version { // else it has that
+				return last.news, nil
+			}
+		case <-timer.C:
+			return none, nil
+		case <-ctx.Done():
+			return none, context.Cause(ctx)
+		}
 	}
 }
 
-// join subscribes, and reports whether news come and which version came last.
-func (h *Hub) join(name string) (w *waiter, live bool, told string) {
+// told is what came last of a name, and false if nothing is known to be the last.
+func (h *Hub[N]) told(name string) (last told[N], known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last, known = h.last[name]
+	return last, known
+}
+
+// join subscribes, and reports whether news come.
+func (h *Hub[N]) join(name string) (w *waiter, live bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w = &waiter{woken: make(chan struct{}, 1)}
@@ -116,10 +135,10 @@ func (h *Hub) join(name string) (w *waiter, live bool, told string) {
 		h.stop, h.ended = stop, make(chan struct{})
 		go h.run(ctx, h.ended)
 	}
-	return w, h.live, h.last[name]
+	return w, h.live
 }
 
-func (h *Hub) leave(name string, w *waiter) {
+func (h *Hub[N]) leave(name string, w *waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.waiters[name], w)
@@ -133,7 +152,7 @@ func (h *Hub) leave(name string, w *waiter) {
 }
 
 // rest ends the connection if still nobody waits.
-func (h *Hub) rest() {
+func (h *Hub[N]) rest() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.waiting == 0 {
@@ -143,7 +162,7 @@ func (h *Hub) rest() {
 
 // end tells the listener to end; the caller holds the mutex. What is returned
 // is closed when it has, nil if there is none.
-func (h *Hub) end() <-chan struct{} {
+func (h *Hub[N]) end() <-chan struct{} {
 	if h.idle != nil {
 		h.idle.Stop()
 		h.idle = nil
@@ -158,11 +177,11 @@ func (h *Hub) end() <-chan struct{} {
 }
 
 // run listens until it is told to end.
-func (h *Hub) run(ctx context.Context, ended chan<- struct{}) {
+func (h *Hub[N]) run(ctx context.Context, ended chan<- struct{}) {
 	defer close(ended)
 	for pause := retryMin; ; pause = min(2*pause, retryMax) {
 		began := time.Now()
-		tell := func(name, version string) { h.tell(ctx, name, version) }
+		tell := func(name, version string, news func() N) { h.tell(ctx, name, version, news) }
 		_ = h.listen(ctx, func() { h.alive(ctx) }, tell) // waiters poll meanwhile
 		if time.Since(began) > retryMax {
 			pause = retryMin
@@ -181,7 +200,7 @@ func (h *Hub) run(ctx context.Context, ended chan<- struct{}) {
 }
 
 // alive wakes everybody: what came before was not told.
-func (h *Hub) alive(ctx context.Context) {
+func (h *Hub[N]) alive(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ctx.Err() == nil {
@@ -191,13 +210,13 @@ func (h *Hub) alive(ctx context.Context) {
 }
 
 // dead makes waits polls again. The caller holds the mutex.
-func (h *Hub) dead() {
+func (h *Hub[N]) dead() {
 	h.live = false
 	clear(h.last)
 	h.wakeAll()
 }
 
-func (h *Hub) wakeAll() {
+func (h *Hub[N]) wakeAll() {
 	for _, waiters := range h.waiters {
 		wake(waiters)
 	}
@@ -206,7 +225,7 @@ func (h *Hub) wakeAll() {
 // tell passes a change on, unless it comes from a connection that was closed:
 // the next one may be live by then, and a waiter that has that version would take an old
 // change for the last.
-func (h *Hub) tell(ctx context.Context, name, version string) {
+func (h *Hub[N]) tell(ctx context.Context, name, version string, news func() N) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.live || ctx.Err() != nil {
@@ -215,7 +234,11 @@ func (h *Hub) tell(ctx context.Context, name, version string) {
 	if len(h.last) >= namesMax {
 		clear(h.last)
 	}
-	h.last[name] = version
+	last := told[N]{version: version}
+	if len(h.waiters[name]) > 0 {
+		last.news = news()
+	}
+	h.last[name] = last
 	wake(h.waiters[name])
 }
 

@@ -14,12 +14,12 @@ const far = time.Hour
 // source is a store of one version with a feed that a test drives.
 type source struct {
 	live func()
-	tell func(name, version string)
+	tell func(name, version string, news func() string)
 	fail chan error
 	up   chan struct{}
 }
 
-func (s *source) listen(ctx context.Context, live func(), tell func(name, version string)) error {
+func (s *source) listen(ctx context.Context, live func(), tell func(name, version string, news func() string)) error {
 	s.live, s.tell = live, tell
 	s.up <- struct{}{}
 	select {
@@ -30,7 +30,7 @@ func (s *source) listen(ctx context.Context, live func(), tell func(name, versio
 	}
 }
 
-func newSource(t *testing.T, pause time.Duration) (*Hub, *source) {
+func newSource(t *testing.T, pause time.Duration) (*Hub[string], *source) {
 	s := &source{fail: make(chan error), up: make(chan struct{})}
 	h := New(s.listen, pause)
 	t.Cleanup(h.Close)
@@ -38,11 +38,18 @@ func newSource(t *testing.T, pause time.Duration) (*Hub, *source) {
 }
 
 // begin starts a wait and returns its outcome.
-func begin(t *testing.T, h *Hub, version string, now func(context.Context) (string, error)) <-chan error {
+func begin(t *testing.T, h *Hub[string], version string, now func(context.Context) (string, error)) <-chan error {
 	ended := make(chan error, 1)
-	go func() { ended <- h.Wait(t.Context(), "e", version, far, now) }()
+	go func() {
+		_, err := h.Wait(t.Context(), "e", version, far, now)
+		ended <- err
+	}()
 	return ended
 }
+
+func none() string { return "" }
+
+func news(text string) func() string { return func() string { return text } }
 
 func is(version string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return version, nil }
@@ -65,26 +72,75 @@ func TestWaitEndsWithNewsOfItsNameOnly(t *testing.T) {
 	}
 	second := begin(t, h, "1", is("1"))
 	awaitWaiting(t, h, 1)
-	s.tell("another", "9")
+	s.tell("another", "9", none)
 	select {
 	case <-second:
 		t.Fatal("woken by the news of another name")
 	default:
 	}
-	s.tell("e", "2")
+	s.tell("e", "2", news("two"))
 	if err := <-second; err != nil {
 		t.Fatal(err)
 	}
 	third := begin(t, h, "2", never(t))
 	awaitWaiting(t, h, 1)
-	s.tell("e", "3")
+	s.tell("e", "3", none)
 	if err := <-third; err != nil {
 		t.Fatal(err)
 	}
 }
 
+// TestWaitBringsWhatWasToldOfAnotherVersion: what a waiter has read is no news to it
+// when it is told, and nobody asks for news for which nobody waits.
+func TestWaitBringsWhatWasToldOfAnotherVersion(t *testing.T) {
+	h, s := newSource(t, far)
+	first := begin(t, h, "", is(""))
+	<-s.up
+	s.live()
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+	awaitWaiting(t, h, 0)
+	if err := <-begin(t, h, "", is("1")); err != nil { // it came between what was read and the subscription
+		t.Fatal(err)
+	}
+	awaitWaiting(t, h, 0)
+	s.tell("e", "1", func() string {
+		t.Error("news are made for which nobody waits")
+		return ""
+	})
+	brought := make(chan string, 1)
+	go func() {
+		text, _ := h.Wait(t.Context(), "e", "2", far, is("2"))
+		brought <- text
+	}()
+	awaitWaiting(t, h, 1)
+	s.tell("e", "2", news("two"))
+	awaittest.Never(t, 20*time.Millisecond, "a wait ends with what the waiter has", func() bool { return len(brought) > 0 })
+	s.tell("e", "3", news("three"))
+	if text := <-brought; text != "three" {
+		t.Errorf("it has brought %q", text)
+	}
+}
+
+// TestWaitForTheFirstVersionEndsWithTheConnection: what nobody has told is not the
+// version that the waiter has.
+func TestWaitForTheFirstVersionEndsWithTheConnection(t *testing.T) {
+	h, s := newSource(t, far)
+	first := begin(t, h, "", is(""))
+	<-s.up
+	s.live()
+	<-first
+	waits := begin(t, h, "", is(""))
+	awaitWaiting(t, h, 1)
+	s.fail <- errors.New("cut")
+	if err := <-waits; err != nil {
+		t.Fatal(err)
+	}
+}
+
 // awaitWaiting returns when so many waits stand subscribed.
-func awaitWaiting(t *testing.T, h *Hub, count int) {
+func awaitWaiting(t *testing.T, h *Hub[string], count int) {
 	t.Helper()
 	awaittest.Until(t, "so many waits stand subscribed", func() bool {
 		h.mu.Lock()
@@ -131,13 +187,13 @@ func TestWaitEndsAtItsLimitAndWithItsContext(t *testing.T) {
 	<-s.up
 	s.live()
 	<-first
-	if err := h.Wait(t.Context(), "e", "1", time.Millisecond, is("1")); err != nil {
+	if _, err := h.Wait(t.Context(), "e", "1", time.Millisecond, is("1")); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	cancel(stopped)
-	if err := h.Wait(ctx, "e", "1", far, is("1")); !errors.Is(err, stopped) {
+	if _, err := h.Wait(ctx, "e", "1", far, is("1")); !errors.Is(err, stopped) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -175,7 +231,7 @@ func TestClosedConnectionTellsNothing(t *testing.T) {
 	<-s.up
 	s.live()
 	<-again
-	late("e", "1")
+	late("e", "1", none)
 	if err := <-begin(t, h, "1", is("2")); err != nil {
 		t.Fatal(err)
 	}
