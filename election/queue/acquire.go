@@ -17,7 +17,12 @@ func (b *Backend) Acquire(ctx context.Context, one election.Claim) (election.Gra
 	}
 	ctx, cancel := c.bind(ctx)
 	defer cancel()
-	w := &waiter{backend: b, claim: c}
+	joined, err := b.join(ctx)
+	if err != nil {
+		return election.Grant{}, b.fail("join", one.Election, err)
+	}
+	defer joined()
+	w := &waiter{backend: b, claim: c, joined: joined}
 	defer w.warmUp.stop()
 	if w.lease, err = c.entry.Create(ctx); err == nil {
 		err = c.entry.Enter(ctx)
@@ -62,6 +67,7 @@ type waiter struct {
 	claim   *claim
 	lease   Lease
 	warmUp  warmUp
+	joined  func()
 	// place is as the store has told it at the instant placed, Standing Gone where
 	// it has to be asked again.
 	place  Place
@@ -86,6 +92,7 @@ func (w *waiter) awaitTurn(ctx context.Context) (election.Grant, error) {
 		}
 		if err == nil {
 			good = w.backend.now()
+			w.joined()
 			w.warm(ctx, place.Nomination)
 			err = w.await(ctx, place)
 		}
@@ -98,6 +105,7 @@ func (w *waiter) awaitTurn(ctx context.Context) (election.Grant, error) {
 			return election.Grant{}, err
 		}
 		w.place = Place{}
+		w.joined()
 		Pause(ctx)
 	}
 }

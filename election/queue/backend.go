@@ -26,6 +26,7 @@ type Backend struct {
 	store   Store
 	options Options
 	now     func() clock.Instant
+	joins   chan struct{} // has one for each claim that joins
 
 	mu     sync.Mutex
 	claims map[string]*claim // by nonce, until released
@@ -58,7 +59,23 @@ type claim struct {
 
 // New returns a backend on the store.
 func New(store Store, options Options) *Backend {
-	return &Backend{store: store, options: options, now: clock.Now, claims: make(map[string]*claim)}
+	return &Backend{store: store, options: options, now: clock.Now, joins: make(chan struct{}, joinsMax),
+		claims: make(map[string]*claim)}
+}
+
+// joinsMax bounds the claims that join their queues at a time, until they wait or lead.
+// Ten thousand that a process begins with would all be slow, and run out of their
+// leases before they come to an end; one after the other they are not.
+const joinsMax = 256
+
+// join returns when one more may join, with what lets another one join in its place.
+func (b *Backend) join(ctx context.Context) (joined func(), err error) {
+	select {
+	case b.joins <- struct{}{}:
+		return sync.OnceFunc(func() { <-b.joins }), nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // closeLimit is how long Close waits for releases.
