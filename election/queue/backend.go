@@ -68,7 +68,7 @@ func New(store Store, options Options) *Backend {
 // leases before they come to an end; one after the other they are not.
 const joinsMax = 256
 
-// join returns when there is room for one more, with what makes room for another.
+// join returns when one more may join, with what lets another one join in its place.
 func (b *Backend) join(ctx context.Context) (joined func(), err error) {
 	select {
 	case b.joins <- struct{}{}:

@@ -48,7 +48,7 @@ func (s *busy) count(entering, queued int) {
 	s.most = max(s.most, s.entering)
 }
 
-// TestManyClaimsJoinAFewAtATime: those who wait leave room for others.
+// TestManyClaimsJoinAFewAtATime: those who wait keep nobody from joining.
 func TestManyClaimsJoinAFewAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &busy{memory: newMemory()}

@@ -251,7 +251,7 @@ func TestTableOfElections(t *testing.T) {
 
 // TestPartyIsUnderstood: what a process of candidates prints, and its end.
 func TestPartyIsUnderstood(t *testing.T) {
-	p, err := startParty([]string{"sh", "-c", "echo led a; echo led b; read x; echo calm 3; read y; exit"})
+	p, err := startParty([]string{"sh", "-c", "echo led a; echo; echo led b; read x; echo calm 3; read y; exit"})
 	if err != nil {
 		t.Fatal(err)
 	}

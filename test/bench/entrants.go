@@ -59,16 +59,20 @@ func startParty(line []string) (*party, error) {
 	}
 	p := &party{pid: command.Process.Pid, input: in, end: end, led: map[string]bool{}, changed: make(chan struct{})}
 	go func() {
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			p.note(lines.Text())
+		lines := bufio.NewReader(out)
+		for {
+			line, err := lines.ReadString('\n')
+			p.note(strings.TrimSpace(line), err != nil)
+			if err != nil {
+				return
+			}
 		}
-		p.note("")
 	}()
 	return p, nil
 }
 
-// note takes a line that it has printed, the empty one being the end.
-func (p *party) note(line string) {
+// note takes a line that it has printed, and whether that was the last one.
+func (p *party) note(line string, last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if name, led := strings.CutPrefix(line, "led "); led {
@@ -77,7 +81,7 @@ func (p *party) note(line string) {
 	if strings.HasPrefix(line, "calm ") {
 		p.calm++
 	}
-	p.over = line == ""
+	p.over = last
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
@@ -218,7 +222,8 @@ func buildWorkers(ctx context.Context, dir string, java bool) (w workers, err er
 	if out, err := javac.CombinedOutput(); err != nil {
 		return w, fmt.Errorf("bench: compile CuratorElections: %w\n%s", err, out)
 	}
-	w.java = []string{"java", "-Xmx2g", "-cp", path + ":" + dir, "CuratorElections"}
+	w.java = []string{"java", "-Xmx2g", "-Dlogback.configurationFile=" + filepath.Join(root, "test/servers/logback.xml"),
+		"-Dconclave.log.level=WARN", "-cp", path + ":" + dir, "CuratorElections"}
 	return w, nil
 }
 
