@@ -25,7 +25,8 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// beside runs what ends with the test, and returns a stop that waits for it.
+// beside runs what ends with the test, and returns a stop that waits for it. What it uses is
+// made before it: a client that is made later is closed before it ends.
 func beside(t *testing.T, f func(ctx context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(within(t))
 	ended := make(chan error, 1)
@@ -156,9 +157,9 @@ func TestThreeActAtATime(t *testing.T) {
 func TestLettersComeInTheirOrderEachOnce(t *testing.T) {
 	e := conclavetest.Start(t)
 	c := e.Client(t)
-	letters := make(chan string, 10)
+	letters, taker := make(chan string, 10), e.Client(t)
 	beside(t, func(ctx context.Context) error {
-		return Deliver(ctx, e.Client(t), func(letter []byte) { letters <- string(letter) })
+		return Deliver(ctx, taker, func(letter []byte) { letters <- string(letter) })
 	})
 	for i := range 3 {
 		if err := Send(within(t), c, fmt.Append(nil, i)); err != nil {
@@ -177,8 +178,8 @@ func TestAMigrationHoldsEverybodyBack(t *testing.T) {
 	c, migrated, passed := e.Client(t), false, make(chan bool, 1)
 	var stop func()
 	err := Migrate(within(t), c, func() error {
+		other := e.Client(t)
 		stop = beside(t, func(context.Context) error {
-			other := e.Client(t)
 			if err := other.Sync(within(t), "/"); err != nil {
 				return err
 			}
@@ -249,9 +250,9 @@ func TestNumbersAreGivenOnce(t *testing.T) {
 func TestMembersComeAndGo(t *testing.T) {
 	e := conclavetest.Start(t)
 	put(t, e.Client(t), "/groups/workers", "")
-	names := make(chan string, 100)
+	names, watcher := make(chan string, 100), e.Client(t)
 	beside(t, func(ctx context.Context) error {
-		return Members(ctx, e.Client(t), func(all []string) { names <- strings.Join(all, " ") })
+		return Members(ctx, watcher, func(all []string) { names <- strings.Join(all, " ") })
 	})
 	is := func(want string) func(string) bool { return func(got string) bool { return got == want } }
 	anna, bert := e.Client(t), e.Client(t)
@@ -269,9 +270,9 @@ func TestSettingsAreFollowed(t *testing.T) {
 	e := conclavetest.Start(t)
 	c := e.Client(t)
 	put(t, c, "/config/shop/limit", "10")
-	settings := make(chan string, 100)
+	settings, follower := make(chan string, 100), e.Client(t)
 	beside(t, func(ctx context.Context) error {
-		return Configure(ctx, e.Client(t), func(path, value string) { settings <- path + "=" + value })
+		return Configure(ctx, follower, func(path, value string) { settings <- path + "=" + value })
 	})
 	until(t, settings, func(s string) bool { return s == "/config/shop/limit=10" })
 	if _, err := c.Set(within(t), "/config/shop/limit", []byte("20"), -1); err != nil {
@@ -313,8 +314,9 @@ func TestATransactionHasOneOutcome(t *testing.T) {
 	} {
 		outcomes := make(chan string, 4)
 		participate := func(name, vote string) {
+			participant := e.Client(t)
 			beside(t, func(context.Context) error {
-				outcome, err := Vote(within(t), e.Client(t), test.transaction, name, vote)
+				outcome, err := Vote(within(t), participant, test.transaction, name, vote)
 				outcomes <- outcome
 				return err
 			})

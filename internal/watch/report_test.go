@@ -55,7 +55,7 @@ func TestReportsHaveALimit(t *testing.T) {
 		}
 	}
 	for _, test := range []struct{ bytesMax, paths int }{
-		{3 * of * (10 + 16), 3 * of}, {of * (10 + 16), 2 * of - reportMax - 5}, {1, reportMax},
+		{3 * of * (10 + 16), 3 * of}, {of * (10 + 16), 2*of - reportMax - 5}, {1, reportMax},
 	} {
 		out, left := table.byConn(test.bytesMax)
 		paths := 0

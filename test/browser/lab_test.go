@@ -176,7 +176,7 @@ func (p *page) seek(ms int) {
 // TestPageFitsEveryScreen: nothing is wider than the screen, from a telephone's to a wall's. With SHOTS it keeps
 // what it sees.
 func TestPageFitsEveryScreen(t *testing.T) {
-	moments := map[string]int{"bully": 6600, "disk-full": 9120, "late-write": 14400}
+	moments := map[string]int{"bully": 6600, "disk-full": 9120, "late-write": 14470}
 	for _, width := range []int64{360, 768, 1280, 2560} {
 		for name, moment := range moments {
 			for _, language := range []string{"en", "zh"} {
