@@ -58,7 +58,10 @@ func TestDocumentationIsSearched(t *testing.T) {
 	if at := eval[string](p, "location.pathname + location.hash"); at != "/dev/docs/concepts.html#the-late-write" {
 		t.Errorf("it leads to %s", at)
 	}
-	p.run(chromedp.KeyEvent("/"), empty, chromedp.KeyEvent("zzzz-nothing"))
+	p.await(`document.readyState === "complete"`) // its scripts have run: keys do something
+	p.run(chromedp.KeyEvent("/"))
+	p.await(`document.activeElement.id === "query"`)
+	p.run(empty, chromedp.KeyEvent("zzzz-nothing"))
 	p.said("#results li", "Nothing is found.")
 	p.run(chromedp.KeyEvent(kb.Escape))
 	p.await(`document.querySelector("#results").hidden`)
