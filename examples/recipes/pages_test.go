@@ -106,7 +106,7 @@ func connect(ctx context.Context) (*client.Client, election.Backend, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := zookeeper.New("127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183", zookeeper.Options{}) // or etcd.New, file.New, ...
+	store, err := zookeeper.New("127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183", zookeeper.Options{}) // or etcd.New, ...
 	return c, store, err
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/childtest"
+	"github.com/conclave-project/conclave/test/bench/middle"
 	"github.com/conclave-project/conclave/test/servers"
 	"github.com/conclave-project/conclave/test/stores"
 )
@@ -223,20 +224,11 @@ func (e *besideEtcd) text() string {
 	for _, work := range e.works {
 		fmt.Fprintf(w, "%s\t", work)
 		for _, figure := range figures {
-			theirs, ours := middle(e.Found[kindEtcd][work][figure]), middle(e.Found[kindConclave][work][figure])
+			theirs, ours := middle.Of(e.Found[kindEtcd][work][figure]), middle.Of(e.Found[kindConclave][work][figure])
 			fmt.Fprintf(w, "%.1f\t%.1f\t%.2f\t", theirs, ours, theirs/ours)
 		}
 		fmt.Fprintln(w)
 	}
 	_ = w.Flush() // into a builder
 	return b.String()
-}
-
-// middle is the median.
-func middle(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	if len(sorted) == 0 {
-		return 0
-	}
-	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }

@@ -118,36 +118,23 @@ func (k program) target(ctx context.Context, p *plan, f func(target) error) erro
 	if p.size == 1 {
 		return k.server(ctx, p, func(s *servers.Server) error { return f(target{addrs: []string{s.Addr}, cpu: s.CPU}) })
 	}
-	e, err := servers.NewEnsemble(ctx, servers.EnsembleOptions{Kinds: slices.Repeat([]servers.Kind{k.Kind}, p.size),
-		HeapMiB: p.heapMiB, Config: append([]string{"tickTime=2000"}, p.config...),
-		JavaFlags: []string{"-Dconclave.log.level=WARN"}})
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	if err := e.Start(ctx); err != nil {
-		return err
-	}
-	leader, err := e.AwaitLeader(ctx)
-	if err != nil {
-		return err
-	}
-	// Connections go to all servers in turn. The first, which is the only one of
-	// a client alone, is a follower, as for most clients in the field.
-	on := target{cpu: e.CPU}
-	for _, m := range e.Members {
-		if m != leader {
-			on.addrs = append(on.addrs, m.Addr)
+	o := servers.EnsembleOptions{Kinds: slices.Repeat([]servers.Kind{k.Kind}, p.size), HeapMiB: p.heapMiB,
+		Config: append([]string{"tickTime=2000"}, p.config...), JavaFlags: []string{"-Dconclave.log.level=WARN"}}
+	return servers.WithEnsemble(ctx, o, func(e *servers.Ensemble, leader *servers.Member) error {
+		// Connections go to all servers in turn. The first, which is the only one of
+		// a client alone, is a follower, as for most clients in the field.
+		on := target{cpu: e.CPU}
+		for _, m := range e.Members {
+			if m != leader {
+				on.addrs = append(on.addrs, m.Addr)
+			}
 		}
-	}
-	on.addrs = append(on.addrs, leader.Addr)
-	if p.atLeader {
-		on.addrs, on.leader = []string{leader.Addr}, leader.Server().CPU
-	}
-	if err := f(on); err != nil {
-		return fmt.Errorf("%w\n%s", err, e.LogTails(2000))
-	}
-	return nil
+		on.addrs = append(on.addrs, leader.Addr)
+		if p.atLeader {
+			on.addrs, on.leader = []string{leader.Addr}, leader.Server().CPU
+		}
+		return f(on)
+	})
 }
 
 func (k program) server(ctx context.Context, p *plan, f func(*servers.Server) error) error {

@@ -7,9 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/conclave-project/conclave/test/bench/middle"
 )
 
 // A report collects what was measured, by server.
@@ -76,9 +77,7 @@ func (r *report) median(server, figure string) (float64, bool) {
 	if len(values) == 0 {
 		return 0, false
 	}
-	slices.Sort(values)
-	n := len(values)
-	return (values[(n-1)/2] + values[n/2]) / 2, true
+	return middle.Of(values), true
 }
 
 // A bound is what a ratio must be: at most a limit, or at least.

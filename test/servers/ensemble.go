@@ -75,6 +75,27 @@ type Ensemble struct {
 // of failures do not wait long.
 var ensembleDefaults = []string{"tickTime=500", "initLimit=20", "syncLimit=4"}
 
+// WithEnsemble runs f with a fresh ensemble and its leader, and ends it. An error of f comes
+// with the ends of the servers' logs.
+func WithEnsemble(ctx context.Context, o EnsembleOptions, f func(e *Ensemble, leader *Member) error) error {
+	e, err := NewEnsemble(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	if err := e.Start(ctx); err != nil {
+		return err
+	}
+	leader, err := e.AwaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f(e, leader); err != nil {
+		return fmt.Errorf("%w\n%s", err, e.LogTails(2000))
+	}
+	return nil
+}
+
 // NewEnsemble makes directories and finds ports; nothing is started yet.
 func NewEnsemble(ctx context.Context, o EnsembleOptions) (*Ensemble, error) {
 	if o.Proxied && o.Reconfig {

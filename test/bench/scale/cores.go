@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/loadgen"
+	"github.com/conclave-project/conclave/test/bench/middle"
 	"github.com/conclave-project/conclave/test/servers"
 )
 
@@ -38,10 +39,10 @@ func cores(ctx context.Context, b *bench, t *Table) error {
 		}
 	}
 	for i, n := range counts {
-		t.add("gets in a second, by cores of the server", n, middle(rates[i]), "")
-		t.add("CPU of a get, by cores of the server", n, middle(costs[i]), "µs")
+		t.add("gets in a second, by cores of the server", n, middle.Of(rates[i]), "")
+		t.add("CPU of a get, by cores of the server", n, middle.Of(costs[i]), "µs")
 		if i > 0 {
-			t.aim("CPU of a get, times that on one core", n, middle(costs[i])/middle(costs[0]), "", coreAim)
+			t.aim("CPU of a get, times that on one core", n, middle.Of(costs[i])/middle.Of(costs[0]), "", coreAim)
 		}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/loadgen"
 	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/test/bench/middle"
 	"github.com/conclave-project/conclave/test/probe"
 	"github.com/conclave-project/conclave/test/servers"
 	"github.com/conclave-project/conclave/zk"
@@ -69,8 +70,8 @@ func directory(ctx context.Context, b *bench, t *Table, s *servers.Server, n int
 				*of.to = append(*of.to, d)
 			}
 		}
-		t.add(a.name+" in a directory", n, micros(middle(big)), "µs")
-		t.aim(a.name+" in a directory, times that in one of 100", n, float64(middle(big))/float64(max(1, middle(small))), "", directoryFactor)
+		t.add(a.name+" in a directory", n, micros(middle.Of(big)), "µs")
+		t.aim(a.name+" in a directory, times that in one of 100", n, float64(middle.Of(big))/float64(max(1, middle.Of(small))), "", directoryFactor)
 	}
 	return pages(ctx, t, c, s, n)
 }
@@ -141,7 +142,7 @@ func pages(ctx context.Context, t *Table, c *probe.Conn, s *servers.Server, n in
 		return fmt.Errorf("%d of %d children in pages", listed, n)
 	}
 	t.flat("listing in pages of 10,000, for each child", n, micros(time.Since(start))/float64(n), "µs", 0)
-	t.add("a page of 10,000, median", n, ms(middle(times)), "ms")
+	t.add("a page of 10,000, median", n, ms(middle.Of(times)), "ms")
 	t.add("memory that the server takes for the pages", n, float64(most-before)/(1<<20), "MiB")
 	return nil
 }

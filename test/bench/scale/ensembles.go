@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/loadgen"
+	"github.com/conclave-project/conclave/test/bench/middle"
 	"github.com/conclave-project/conclave/test/servers"
 )
 
@@ -164,8 +165,8 @@ func behind(ctx context.Context, b *bench, t *Table, missed int) error {
 				return err
 			}
 		}
-		before, meanwhile := middle(rates), middle(slower)
-		t.add("an observer far behind: until it serves", missed, ms(middle(took)), "ms")
+		before, meanwhile := middle.Of(rates), middle.Of(slower)
+		t.add("an observer far behind: until it serves", missed, ms(middle.Of(took)), "ms")
 		t.add("an observer far behind: writes of one client before", missed, before, "a second")
 		t.add("an observer far behind: writes of one client meanwhile", missed, meanwhile, "a second")
 		t.aim("an observer far behind: a write meanwhile, times one before", missed, before/meanwhile, "", behindAim)

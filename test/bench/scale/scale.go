@@ -129,22 +129,7 @@ func (b *bench) ensemble(ctx context.Context, o servers.EnsembleOptions, partici
 		o.Observers = append(o.Observers, participants+n+1)
 	}
 	o.Config, o.StartWithin = b.config(o.Config...), 2*time.Minute
-	e, err := servers.NewEnsemble(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	if err := e.Start(ctx); err != nil {
-		return err
-	}
-	leader, err := e.AwaitLeader(ctx)
-	if err != nil {
-		return err
-	}
-	if err := f(e, leader); err != nil {
-		return fmt.Errorf("%w\n%s", err, e.LogTails(1000))
-	}
-	return nil
+	return servers.WithEnsemble(ctx, o, f)
 }
 
 // load puts a load on servers for a while.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/servertest"
+	"github.com/conclave-project/conclave/test/bench/middle"
 	"github.com/conclave-project/conclave/test/probe"
 )
 
@@ -82,10 +83,10 @@ func TestUnknownPartsAreRefused(t *testing.T) {
 }
 
 func TestTheMedianOfAnEvenNumberIsTheMiddle(t *testing.T) {
-	if got := middle([]float64{9, 1, 2, 3}); got != 2.5 {
+	if got := middle.Of([]float64{9, 1, 2, 3}); got != 2.5 {
 		t.Errorf("%v", got)
 	}
-	if got := middle([]time.Duration{5, 1, 3}); got != 3 {
+	if got := middle.Of([]time.Duration{5, 1, 3}); got != 3 {
 		t.Errorf("%v", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/loadgen"
+	"github.com/conclave-project/conclave/test/bench/middle"
 	"github.com/conclave-project/conclave/test/probe"
 	"github.com/conclave-project/conclave/test/servers"
 )
@@ -92,7 +93,7 @@ func (b *bench) tenant(ctx context.Context, t *Table, n noise, own, other string
 	}
 	for i, q := range quiet {
 		row := fmt.Sprintf("%s, a quiet %s", n.name, q.name)
-		single, machine, both := middle(p99[i][alone]), middle(p99[i][elsewhere]), middle(p99[i][beside])
+		single, machine, both := middle.Of(p99[i][alone]), middle.Of(p99[i][elsewhere]), middle.Of(p99[i][beside])
 		t.cell(row, "p99 alone", single, "ms", 0)
 		t.cell(row, "noise on another server", machine, "ms", 0)
 		t.cell(row, "noise on the same server", both, "ms", 0)

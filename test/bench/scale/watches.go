@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/loadgen"
 	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/test/bench/middle"
 	"github.com/conclave-project/conclave/test/probe"
 	"github.com/conclave-project/conclave/test/servers"
 	"github.com/conclave-project/conclave/zk"
@@ -123,10 +124,10 @@ func oneChange(ctx context.Context, b *bench, t *Table) error {
 				}
 				all, answers = append(all, last), append(answers, answer)
 			}
-			last := middle(all)
+			last := middle.Of(all)
 			t.add("one change until the last watcher has its event", n, ms(last), "ms")
 			t.flat("one change until the last watcher has its event, for each", n, micros(last)/float64(n), "µs", micros(watcherAim))
-			t.add("one change until its writer is answered", n, ms(middle(answers)), "ms")
+			t.add("one change until its writer is answered", n, ms(middle.Of(answers)), "ms")
 		}
 		return nil
 	})
@@ -203,7 +204,7 @@ func rearm(ctx context.Context, b *bench, t *Table) error {
 				worst.Merge(lap)
 				c.Cut()
 			}
-			t.flat("watches set again after a reconnect, for each", n, micros(middle(all))/float64(n), "µs", 0)
+			t.flat("watches set again after a reconnect, for each", n, micros(middle.Of(all))/float64(n), "µs", 0)
 			t.aim("watches set again: a writer waits at most", n, ms(worst.Max()), "ms", ms(rearmGapAim))
 			t.add("watches set again: before", n, ms(quiet.Max()), "ms")
 		}

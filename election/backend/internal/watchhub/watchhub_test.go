@@ -37,6 +37,20 @@ func newSource(t *testing.T, pause time.Duration) (*Hub[string], *source) {
 	return h, s
 }
 
+// connected returns a hub whose connection is live. The wait that has had it made has ended by
+// that: what came before was not told.
+func connected(t *testing.T) (*Hub[string], *source) {
+	t.Helper()
+	h, s := newSource(t, far)
+	first := begin(t, h, "1", is("1"))
+	<-s.up
+	s.live()
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+	return h, s
+}
+
 // begin starts a wait and returns its outcome.
 func begin(t *testing.T, h *Hub[string], version string, now func(context.Context) (string, error)) <-chan error {
 	ended := make(chan error, 1)
@@ -63,13 +77,7 @@ func never(t *testing.T) func(context.Context) (string, error) {
 }
 
 func TestWaitEndsWithNewsOfItsNameOnly(t *testing.T) {
-	h, s := newSource(t, far)
-	first := begin(t, h, "1", is("1"))
-	<-s.up
-	s.live()
-	if err := <-first; err != nil { // what came before was not told
-		t.Fatal(err)
-	}
+	h, s := connected(t)
 	second := begin(t, h, "1", is("1"))
 	awaitWaiting(t, h, 1)
 	s.tell("another", "9", none)
@@ -93,13 +101,7 @@ func TestWaitEndsWithNewsOfItsNameOnly(t *testing.T) {
 // TestWaitBringsWhatWasToldOfAnotherVersion: what a waiter has read is no news to it
 // when it is told, and nobody asks for news for which nobody waits.
 func TestWaitBringsWhatWasToldOfAnotherVersion(t *testing.T) {
-	h, s := newSource(t, far)
-	first := begin(t, h, "", is(""))
-	<-s.up
-	s.live()
-	if err := <-first; err != nil {
-		t.Fatal(err)
-	}
+	h, s := connected(t)
 	awaitWaiting(t, h, 0)
 	if err := <-begin(t, h, "", is("1")); err != nil { // it came between what was read and the subscription
 		t.Fatal(err)
@@ -126,11 +128,7 @@ func TestWaitBringsWhatWasToldOfAnotherVersion(t *testing.T) {
 // TestWaitForTheFirstVersionEndsWithTheConnection: what nobody has told is not the
 // version that the waiter has.
 func TestWaitForTheFirstVersionEndsWithTheConnection(t *testing.T) {
-	h, s := newSource(t, far)
-	first := begin(t, h, "", is(""))
-	<-s.up
-	s.live()
-	<-first
+	h, s := connected(t)
 	waits := begin(t, h, "", is(""))
 	awaitWaiting(t, h, 1)
 	s.fail <- errors.New("cut")
@@ -150,11 +148,7 @@ func awaitWaiting(t *testing.T, h *Hub[string], count int) {
 }
 
 func TestChangeBeforeTheSubscriptionEndsTheWait(t *testing.T) {
-	h, s := newSource(t, far)
-	first := begin(t, h, "1", is("1"))
-	<-s.up
-	s.live()
-	<-first
+	h, _ := connected(t)
 	if err := <-begin(t, h, "1", is("2")); err != nil {
 		t.Fatal(err)
 	}
@@ -182,11 +176,7 @@ func TestWaitWithoutAConnectionIsAPoll(t *testing.T) {
 }
 
 func TestWaitEndsAtItsLimitAndWithItsContext(t *testing.T) {
-	h, s := newSource(t, far)
-	first := begin(t, h, "1", is("1"))
-	<-s.up
-	s.live()
-	<-first
+	h, _ := connected(t)
 	if _, err := h.Wait(t.Context(), "e", "1", time.Millisecond, is("1")); err != nil {
 		t.Fatal(err)
 	}
@@ -219,11 +209,7 @@ func TestNobodyWaitingEndsTheConnection(t *testing.T) {
 // TestClosedConnectionTellsNothing: an old change that comes late would pass for
 // the last one, and a waiter that has that version would wait beside a newer one.
 func TestClosedConnectionTellsNothing(t *testing.T) {
-	h, s := newSource(t, far)
-	first := begin(t, h, "1", is("1"))
-	<-s.up
-	s.live()
-	<-first
+	h, s := connected(t)
 	awaitWaiting(t, h, 0)
 	late := s.tell
 	h.rest()
