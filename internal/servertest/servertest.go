@@ -1,8 +1,8 @@
 // Package servertest is for tests: it runs one server alone, in the test's own process.
 //
-// In go changes of its configuration; out comes the address for clients. The server
-// keeps its data on a memory disk unless a change says otherwise, logs nothing, and ends
-// with the test. For an ensemble there is package inprocess.
+// In go changes of its configuration; out comes the address for clients, once it serves
+// them. The server keeps its data on a memory disk unless a change says otherwise, logs
+// nothing, and ends with the test. For an ensemble there is package inprocess.
 package servertest
 
 import (
@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/vfs"
 )
@@ -48,5 +49,6 @@ func StartUntil(t testing.TB, changes ...func(*server.Config)) (addr string, sto
 		}
 	})
 	t.Cleanup(stop)
+	awaittest.Until(t, "the server serves", func() bool { return s.Serves() || len(ended) > 0 })
 	return s.Addr().String(), stop
 }
