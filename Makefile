@@ -233,6 +233,10 @@ bench-profile: ## where the CPU time of a server goes, by the steps of a request
 bench-scale: ## sessions, watches, trees, ensembles, cores, tenants: curves over size with their aims; of PARTS=sessions,... or all; FULL=1 goes as far as the aims
 	go run ./test/bench scale $(if $(PARTS),-parts $(PARTS)) $(if $(FULL),-full)
 
+.PHONY: bench-settings
+bench-settings: ## what the audit log and the port of metrics cost, in CPU time for an operation
+	go run ./test/bench settings
+
 .PHONY: failover
 failover: ## how long writes stop when the leader of three servers is killed or stopped, Apache ZooKeeper and Conclave
 	go run ./test/bench failover

@@ -30,7 +30,7 @@ func (b *Batch) Add(e *Event) {
 		return
 	}
 	before := len(q.pending)
-	q.pending = l.appendFields(append(q.pending, q.stamp.text...), e)
+	q.pending = appendLine(append(q.pending, q.stamp.text...), e, l.head(e))
 	bytes := len(q.pending) - before
 	if q.queued+bytes > l.opts.QueueBytesMax {
 		q.pending = q.pending[:before]
@@ -43,13 +43,22 @@ func (b *Batch) Add(e *Event) {
 
 // End lets the writer have the lines.
 func (b *Batch) End() {
+	many := len(b.log.mu.pending) >= gatherBytes
 	b.log.mu.Unlock()
 	b.log.lose(b.lost, b.of)
 	if b.lines == 0 {
 		return
 	}
+	wake(b.log.ready)
+	if many {
+		wake(b.log.many)
+	}
+}
+
+// wake leaves a token, unless there is one.
+func wake(tokens chan<- struct{}) {
 	select {
-	case b.log.ready <- struct{}{}:
+	case tokens <- struct{}{}:
 	default:
 	}
 }
@@ -81,38 +90,43 @@ func (s *stamp) set(at time.Time) {
 	s.ms = ms
 }
 
-// A client is what the lines of one have in common. Its list of identities is never changed: a
-// connection that proves another one gets a new list.
+// A client is what the lines of one begin with, after the moment. Its list of identities is
+// never changed: a connection that proves another one gets a new list.
 type client struct {
 	session    zk.SessionID
 	identities []zk.Identity
-	fields     []byte
+	head       []byte // nil: there is none
+}
+
+// is reports whether it is the client of an event.
+func (c *client) is(e *Event) bool {
+	if c.head == nil || c.session != e.Session || len(c.identities) != len(e.Client) {
+		return false
+	}
+	if len(e.Client) == 0 {
+		return (c.identities == nil) == (e.Client == nil)
+	}
+	return &c.identities[0] == &e.Client[0]
 }
 
 const (
 	// clientsMax is how many clients the log knows at a time.
 	clientsMax = 64
-	// fieldsMax is how long fields are that are kept.
-	fieldsMax = 512
+	// headMax is how long heads are that are kept.
+	headMax = 512
 )
 
-// appendFields appends what follows the moment. Called with mu held.
-func (l *Log) appendFields(b []byte, e *Event) []byte {
-	if len(e.Client) == 0 {
-		who := l.system
-		if e.Client != nil {
-			who = nil
-		}
-		return appendLine(b, e, nil, who)
-	}
+// head is what the line of an event begins with. Called with mu held.
+func (l *Log) head(e *Event) []byte {
 	c := &l.mu.clients[uint64(e.Session)%clientsMax]
-	if c.session != e.Session || len(c.identities) != len(e.Client) || &c.identities[0] != &e.Client[0] {
-		fields := appendWho(appendSession(c.fields[:0], e.Session), e.Client, l.opts.User)
-		if len(fields) > fieldsMax {
-			*c = client{}
-			return appendLine(b, e, fields, nil)
-		}
-		*c = client{e.Session, e.Client, fields}
+	if c.is(e) {
+		return c.head
 	}
-	return appendLine(b, e, c.fields, nil)
+	head := appendHead(c.head[:0], e, l.opts.User)
+	if len(head) > headMax {
+		*c = client{}
+	} else {
+		*c = client{e.Session, e.Client, head}
+	}
+	return head
 }

@@ -42,7 +42,7 @@ func TestLinesOfManyClientsNameTheirOwn(t *testing.T) {
 	o, _ := options(disk, &awaittest.Log{})
 	l := begun(t, o)
 	var want []string
-	long := strings.Repeat("x", 2*fieldsMax)
+	long := strings.Repeat("x", 2*headMax)
 	clients := map[zk.SessionID][]zk.Identity{}
 	for i := range 4 * clientsMax {
 		for _, session := range []zk.SessionID{zk.SessionID(i), zk.SessionID(i + clientsMax), 7} {

@@ -48,18 +48,27 @@ func escape(b []byte, value string, separator byte) []byte {
 }
 
 // seen returns how many bytes of a value are written as they are, whatever comes after them:
-// eight are looked at together, as mostly they are those of a path.
+// eight are looked at together, as mostly they are those of a path. The last eight may have
+// been looked at before.
 func seen(value string) (n int) {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	bytes := unsafe.Slice(unsafe.StringData(value), len(value))
 	for ; n+8 <= len(bytes); n += 8 {
-		x := binary.LittleEndian.Uint64(bytes[n:])
-		low, backslash, del := (x-ones*' ')&^x, x^ones*'\\', x^ones*0x7f
-		if (x|low|(backslash-ones)&^backslash|(del-ones)&^del)&highs != 0 {
+		if !eightAsTheyAre(binary.LittleEndian.Uint64(bytes[n:])) {
 			return n
 		}
 	}
+	if n > 0 && eightAsTheyAre(binary.LittleEndian.Uint64(bytes[len(bytes)-8:])) {
+		return len(bytes)
+	}
 	return n
+}
+
+// eightAsTheyAre reports whether none of eight bytes is below a space, above a tilde, or a
+// backslash.
+func eightAsTheyAre(x uint64) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	low, backslash, del := (x-ones*' ')&^x, x^ones*'\\', x^ones*0x7f
+	return (x|low|(backslash-ones)&^backslash|(del-ones)&^del)&highs == 0
 }
 
 // special reports whether a character is not written as it is. One byte that is no

@@ -69,21 +69,20 @@ const (
 // appendStamp appends the moment that begins a line.
 func appendStamp(b []byte, at time.Time) []byte { return at.AppendFormat(b, stampLayout) }
 
-// appendLine appends what follows the moment. client is the fields of the session and of who did
-// it; nil: the session is that of the event, and who the rest.
-func appendLine(b []byte, e *Event, client, who []byte) []byte {
+// appendHead appends what follows the moment, up to the operation, for an event that has not
+// failed; the server itself is user.
+func appendHead(b []byte, e *Event, user string) []byte {
+	b = appendWho(appendSession(append(b, prefixDone...), e.Session), e.Client, user)
+	return append(b, "operation="...)
+}
+
+// appendLine appends what follows the moment; head is what appendHead makes of the event.
+func appendLine(b []byte, e *Event, head []byte) []byte {
 	if e.Result == Failure {
 		b = append(b, prefixFailed...)
-	} else {
-		b = append(b, prefixDone...)
+		head = head[len(prefixDone):]
 	}
-	if client == nil {
-		b = append(appendSession(b, e.Session), who...)
-	} else {
-		b = append(b, client...)
-	}
-	b = append(b, "operation="...)
-	b = append(b, e.Operation...)
+	b = append(append(b, head...), e.Operation...)
 	if e.Path != "" {
 		b = escape(append(b, "\tznode="...), e.Path, 0)
 	}

@@ -17,7 +17,7 @@ func line(e *Event) string {
 }
 
 func lineOf(e *Event, user string) []byte {
-	return appendLine(appendStamp(nil, moment), e, nil, appendWho(nil, e.Client, user))
+	return appendLine(appendStamp(nil, moment), e, appendHead(nil, e, user))
 }
 
 func ip(address string) zk.Identity { return zk.Identity{Scheme: "ip", ID: address} }
@@ -94,7 +94,8 @@ func TestUsersAreThoseOfTheProviders(t *testing.T) {
 		{[]zk.Identity{{Scheme: "super"}}, ""},
 	} {
 		want := prefixDone + c.want + "operation=delete\tresult=success\n"
-		got := string(appendLine(nil, &Event{Operation: Delete, Mode: NoMode, Result: Success}, nil, appendWho(nil, c.client, "root")))
+		e := &Event{Client: c.client, Operation: Delete, Mode: NoMode, Result: Success}
+		got := string(appendLine(nil, e, appendHead(nil, e, "root")))
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

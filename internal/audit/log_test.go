@@ -402,6 +402,27 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportMetric(float64(l.Report().Lost)/float64(b.N), "lost/op")
 }
 
+// What a batch of lines costs until they are in the queue; the figure is of 64 lines.
+func BenchmarkBatch(b *testing.B) {
+	o, _ := options(vfs.NewMem(), &awaittest.Log{})
+	o.Wall = time.Now
+	l, err := Open(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := Event{Session: 1, Client: []zk.Identity{ip("127.0.0.1")}, Operation: SetData, Path: "/bench/d0001234", Mode: NoMode, Result: Success}
+	b.ReportAllocs()
+	for b.Loop() {
+		lines := l.Batch()
+		for range 64 {
+			lines.Add(&e)
+		}
+		l.mu.pending, l.mu.queued = l.mu.pending[:0], 0
+		lines.End()
+	}
+	l.Close()
+}
+
 // counting is a disk that counts the writes to its files.
 type counting struct {
 	*vfs.Mem
@@ -441,6 +462,22 @@ func TestLinesGatherAfterAWrite(t *testing.T) {
 	if n := disk.writes.Load(); n != 3 {
 		t.Errorf("%d writes, not one for the start, the first line and all others each", n)
 	}
+}
+
+// Many lines are written before their time has come: the clock is not moved here.
+func TestManyLinesGatherForNoTime(t *testing.T) {
+	o, _ := options(vfs.NewMem(), &awaittest.Log{})
+	o.BytesMax = 16 << 20
+	l := begun(t, o)
+	l.Add(deleted(1))
+	awaittest.Until(t, "the first line is written", func() bool { return l.Report().Written == 2 })
+	b := l.Batch()
+	lines := int64(0)
+	for ; len(l.mu.pending) < gatherBytes; lines++ {
+		b.Add(deleted(int(lines)))
+	}
+	b.End()
+	awaittest.Until(t, "the others are written", func() bool { return l.Report().Written == 2+lines })
 }
 
 // The fields of a client are made again when another one comes, or it has proved more.

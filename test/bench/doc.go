@@ -14,6 +14,7 @@
 //	go run ./test/bench check
 //	go run ./test/bench profile
 //	go run ./test/bench scale
+//	go run ./test/bench settings
 //
 // compare measures Apache ZooKeeper and Conclave. In goes a list of parts to
 // measure, out comes a table: throughput, latency, the server's CPU time per
@@ -45,6 +46,10 @@
 // its CPU time goes, by the steps of a request.
 //
 // scale measures how Conclave bears size, as curves: package scale.
+//
+// settings puts loads on two servers in turn, several times a second, of which one has
+// more lines in zoo.cfg, and prints what those cost: the audit log and the port of
+// metrics, unless it is told others.
 //
 // A server starts on an empty directory of the same disk and gets the same
 // warm-up; the Java process may use a heap of 4 GiB and logs warnings only.

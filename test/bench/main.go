@@ -45,12 +45,13 @@ const usage = `usage: bench compare [flags]
        bench check [flags]
        bench profile [flags]
        bench scale [flags]
+       bench settings [flags]
 
 compares servers on this machine: under load, when a leader fails, and
 Conclave with the least server that there can be; elections on stores, by our
 SDK and the libraries of others; the same work on etcd; counts of this tree with
-those of a commit; where a server's time goes; and how it bears size; -h shows
-the flags of each`
+those of a commit; where a server's time goes; how it bears size; and what lines
+of zoo.cfg cost; -h shows the flags of each`
 
 // commands are what can be measured.
 var commands = map[string]func(ctx context.Context, args []string) error{
@@ -92,6 +93,7 @@ var commands = map[string]func(ctx context.Context, args []string) error{
 	"check":       checkCounts,
 	"profile":     profileLoads,
 	"scale":       measureScale,
+	"settings":    compareSettings,
 	profileServer: serveProfiled,
 	floorServer:   func(_ context.Context, args []string) error { return serveFloor(args) },
 }
