@@ -2,6 +2,7 @@ package command_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,10 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == supervise.GuardianArg {
 		os.Exit(supervise.Guardian())
+	}
+	// Scripts wait for processes, leases and ticks: more at a time than there are cores.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
 	}
 	testscript.Main(m, map[string]func(){
 		"conclave":        func() { os.Exit(command.Main(nil, nil)) },
