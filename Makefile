@@ -34,7 +34,7 @@ test-busy: ## the same, uncached, beside four busy loops: no test may rest on th
 
 .PHONY: race
 race: ## the packages with goroutines under the race detector
-	GORACE=atexit_sleep_ms=50 go test -race -timeout 20m $(RACE_PACKAGES)
+	GORACE="atexit_sleep_ms=50 $$GORACE" go test -race -timeout 20m $(RACE_PACKAGES)
 
 .PHONY: lint
 lint: bin/staticcheck size ## gofmt, go vet and staticcheck, and the size of conclave

@@ -297,3 +297,19 @@ func TestTableBesideEtcd(t *testing.T) {
 		}
 	}
 }
+
+// Neither server has more slices than the other, or is the first more often.
+func TestTurnsAreShared(t *testing.T) {
+	for block := range 2 {
+		first := 0
+		for slice := 0; slice < 8; slice += 2 {
+			if turn(slice, block) == turn(slice+1, block) {
+				t.Errorf("block %d: one server has the slices %d and %d", block, slice, slice+1)
+			}
+			first += turn(slice, block)
+		}
+		if first != 2 {
+			t.Errorf("block %d: the second server is the first in %d of 4", block, first)
+		}
+	}
+}

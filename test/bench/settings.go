@@ -118,7 +118,11 @@ func (s *settings) pair(ctx context.Context, load string, out io.Writer) error {
 	return nil
 }
 
-// block puts a load on the servers in turn. Each begins every other time.
+// turn is the server that has a slice of a block: of every two slices each server has one,
+// and each is the first of every other two.
+func turn(slice, block int) int { return (slice + slice/2 + block) % 2 }
+
+// block puts a load on the servers in turn.
 func (s *settings) block(ctx context.Context, sides *[2]side, load string, n int) error {
 	var before [2]time.Duration
 	for i := range sides {
@@ -129,7 +133,7 @@ func (s *settings) block(ctx context.Context, sides *[2]side, load string, n int
 		}
 	}
 	for slice := range 2 * s.slices {
-		i := (slice + slice/2 + n) % 2
+		i := turn(slice, n)
 		o := s.options(sides[i].server.Addr)
 		o.Workload = loadgen.Workload(load)
 		r, err := loadgen.Run(ctx, o)
