@@ -117,7 +117,9 @@ func TestKeyTableCountsWhereTheCacheHasNoTicket(t *testing.T) {
 				if err != nil {
 					return
 				}
+				// It closes no sooner than the request is looked at: a KDC that closes ends begin.
 				defer c.Close()
+				defer func() { <-ctx.Done() }()
 				var request [4096]byte
 				n, _ := c.Read(request[:])
 				if n == 4 {

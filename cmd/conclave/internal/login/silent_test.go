@@ -53,9 +53,11 @@ func TestSilentKDCIsWaitedForNoLongerThanWanted(t *testing.T) {
 	}
 	first, end := context.WithCancel(within)
 	ended := attempt(first)
-	if _, err := kdc.Accept(); err != nil { // it is asked, and says nothing
+	asked, err := kdc.Accept() // it is asked, and says nothing
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer asked.Close() // held until then: the collector closes a connection that nobody has
 	second, endSecond := context.WithCancel(within)
 	next := attempt(second)
 	end()
