@@ -1,7 +1,6 @@
 package check
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -24,6 +23,7 @@ const propertyLocal = "local"
 type Local struct {
 	upgrades bool // servers upgrade
 	sessions map[zk.SessionID]*private
+	ids      []zk.SessionID        // of all of them, sorted
 	wants    map[zk.SessionID]bool // whose clients have asked for an ephemeral
 }
 
@@ -49,6 +49,8 @@ func (l *Local) Attached(id zk.SessionID, server quorum.ID, life int, timeoutMs,
 	if s == nil {
 		s = &private{server: server, life: life}
 		l.sessions[id] = s
+		at, _ := slices.BinarySearch(l.ids, id)
+		l.ids = slices.Insert(l.ids, at, id)
 	}
 	if s.server != server || s.life != life {
 		return broken(propertyLocal, "L1: server %d attaches session %v, which server %d alone knows", server, id, s.server)
@@ -132,7 +134,7 @@ func (l *Local) Opened(id zk.SessionID) error {
 // itself, and else whether it has it as one that all know: an upgrade need not have
 // been shown yet. A step without a tick may come before one that ends sessions.
 func (l *Local) Stepped(server quorum.ID, life int, nowMs, slackMs int64, tick bool, has, knows func(zk.SessionID) bool) error {
-	for _, id := range slices.Sorted(maps.Keys(l.sessions)) {
+	for _, id := range l.ids {
 		s := l.sessions[id]
 		if s.server != server || s.life != life {
 			continue
@@ -171,7 +173,7 @@ func (l *Local) Gone(server quorum.ID) {
 // Left returns a session that a process still has and no client any more, 0 if
 // there is none.
 func (l *Local) Left(living map[zk.SessionID]bool) zk.SessionID {
-	for _, id := range slices.Sorted(maps.Keys(l.sessions)) {
+	for _, id := range l.ids {
 		if !l.sessions[id].over && !living[id] {
 			return id
 		}

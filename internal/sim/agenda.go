@@ -1,12 +1,12 @@
 package sim
 
-import "container/heap"
-
 // agenda is what will happen, by time; what is planned for one moment happens
 // in the order in which it was planned.
 type agenda struct {
 	nowMs int64
-	items items
+	now   []func() // from done on: what was planned at nowMs for nowMs, so that of items for nowMs all go before it
+	done  int
+	items []item // a heap: none is before the one at half its index
 	count uint64
 }
 
@@ -17,40 +17,66 @@ type item struct {
 	what func()
 }
 
+func (i *item) before(j *item) bool { return i.atMs < j.atMs || i.atMs == j.atMs && i.seq < j.seq }
+
 // after has something happen in so many milliseconds.
 func (a *agenda) after(ms int64, what func()) {
+	if ms <= 0 {
+		a.now = append(a.now, what)
+		return
+	}
 	a.count++
-	heap.Push(&a.items, item{a.nowMs + max(ms, 0), a.count, what})
+	a.items = append(a.items, item{a.nowMs + ms, a.count, what})
+	for at := len(a.items) - 1; at > 0; {
+		parent := (at - 1) / 2
+		if !a.items[at].before(&a.items[parent]) {
+			break
+		}
+		a.items[at], a.items[parent] = a.items[parent], a.items[at]
+		at = parent
+	}
 }
 
 // next takes out what happens next and moves the time there; nil if there is
 // nothing up to untilMs.
 func (a *agenda) next(untilMs int64) func() {
-	if len(a.items) == 0 || a.items[0].atMs > untilMs {
-		a.nowMs = max(a.nowMs, untilMs)
-		return nil
+	waits := a.done < len(a.now)
+	if len(a.items) > 0 && a.items[0].atMs <= untilMs && (!waits || a.items[0].atMs == a.nowMs) {
+		it := a.pop()
+		a.nowMs = it.atMs
+		return it.what
 	}
-	it := heap.Pop(&a.items).(item)
-	a.nowMs = it.atMs
-	return it.what
+	if waits && a.nowMs <= untilMs {
+		what := a.now[a.done]
+		a.now[a.done] = nil
+		if a.done++; a.done == len(a.now) {
+			a.now, a.done = a.now[:0], 0
+		}
+		return what
+	}
+	a.nowMs = max(a.nowMs, untilMs)
+	return nil
 }
 
-// items is a heap.
-type items []item
-
-func (h items) Len() int { return len(h) }
-func (h items) Less(i, j int) bool {
-	return h[i].atMs < h[j].atMs || h[i].atMs == h[j].atMs && h[i].seq < h[j].seq
-}
-func (h items) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-// Push implements heap.Interface.
-func (h *items) Push(x any) { *h = append(*h, x.(item)) }
-
-// Pop implements heap.Interface.
-func (h *items) Pop() any {
-	last := (*h)[len(*h)-1]
-	(*h)[len(*h)-1] = item{}
-	*h = (*h)[:len(*h)-1]
-	return last
+// pop takes the first item out of the heap.
+func (a *agenda) pop() item {
+	first, last := a.items[0], len(a.items)-1
+	moved := a.items[last]
+	a.items[last] = item{}
+	a.items = a.items[:last]
+	at := 0
+	for child := 1; child < last; child = 2*at + 1 {
+		if child+1 < last && a.items[child+1].before(&a.items[child]) {
+			child++
+		}
+		if !a.items[child].before(&moved) {
+			break
+		}
+		a.items[at] = a.items[child]
+		at = child
+	}
+	if last > 0 {
+		a.items[at] = moved
+	}
+	return first
 }

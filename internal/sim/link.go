@@ -55,7 +55,8 @@ func (p *process) toLink(e *zab.Effect) {
 		p.w.watcher.touches.sent(l, &m)
 		for range p.mutateMessage(l, &m) {
 			p.w.note(p.node, "send", l.stream.far, m.Zxid, m.Kind.String())
-			l.write(peerwire.AppendMessage(nil, &m, !senderOf(l.outgoing)))
+			p.packet = peerwire.AppendMessage(p.packet[:0], &m, !senderOf(l.outgoing))
+			l.write(p.packet)
 		}
 	case zab.EffectClose:
 		l.closing = true

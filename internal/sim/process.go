@@ -43,6 +43,8 @@ type process struct {
 
 	replica *replica.Replica
 	inbox   []replica.Event
+	spare   []replica.Event // empty, the inbox of the step before
+	runs    func()          // run
 	woken   bool
 	wakeMs  int64 // when a step is planned at the latest
 	serving bool
@@ -55,7 +57,8 @@ type process struct {
 	rot      rot
 	links    map[zab.LinkID]*link
 	linkID   zab.LinkID
-	dialing  int // number of the newest Connect
+	dialing  int    // number of the newest Connect
+	packet   []byte // where one is put together
 	ports    map[session.ConnID]*port
 	connID   session.ConnID
 	phantoms phantoms    // of a mutant
@@ -70,6 +73,7 @@ type process struct {
 func newProcess(w *world, place int) *process {
 	id := w.plan.idOf(place)
 	p := &process{w: w, id: id, node: nodeOf(id), place: place, random: branch(w.plan.Seed, "server", place)}
+	p.runs = p.run
 	p.saved = w.plan.configOf(place)
 	p.clock = clock{monoMs: 1_000_000, wallMs: 1_700_000_000_000 + p.random.between(-2000, 2000), perMille: 1000}
 	p.rot.random = branch(w.plan.Seed, "rot", int(id))
@@ -256,12 +260,15 @@ func (p *process) later(ms int64, what func()) {
 
 // awake plans something that a process which stalls does not do.
 func (p *process) awake(ms int64, what func()) {
-	p.later(ms, func() {
-		if p.untilMs > p.w.nowMs {
+	life := p.life
+	p.w.after(ms, func() {
+		switch {
+		case p.life != life:
+		case p.untilMs > p.w.nowMs:
 			p.awake(p.untilMs-p.w.nowMs, what)
-			return
+		default:
+			what()
 		}
-		what()
 	})
 }
 
@@ -284,7 +291,7 @@ func (p *process) push(e replica.Event) {
 func (p *process) wake() {
 	if !p.woken {
 		p.woken = true
-		p.awake(int64(p.random.below(p.w.plan.StepMs+1)), p.run)
+		p.awake(int64(p.random.below(p.w.plan.StepMs+1)), p.runs)
 	}
 }
 
@@ -315,7 +322,7 @@ func (p *process) planElection() {
 // step gives the replica everything that has come, and carries out what it wants.
 func (p *process) step() {
 	batch := p.inbox
-	p.inbox = nil
+	p.inbox = p.spare[:0]
 	p.w.tally.Steps++
 	now := p.now()
 	if p.steppedMs != 0 && replica.Paused(now.MonoMs-p.steppedMs, p.w.plan.TickMs) {
@@ -342,6 +349,8 @@ func (p *process) step() {
 	p.deliver()
 	p.remove(batch)
 	p.maybeSnapshot()
+	clear(batch)
+	p.spare = batch
 }
 
 // slackMs is how late a session may end here: as late as one likes while the process

@@ -19,7 +19,7 @@ var seeds = flag.Int("seeds", 200, "how many seeds to run")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	debug.SetGCPercent(400) // runs are short and make much garbage
+	debug.SetGCPercent(1600) // runs are short and make much garbage
 	os.Exit(m.Run())
 }
 

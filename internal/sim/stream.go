@@ -29,6 +29,7 @@ type stream struct {
 	received func()
 	ended    func()
 	parcels  []*parcel // of the snapshots that are on their way to this end
+	arrives  func()    // arrive
 }
 
 // parcel is a snapshot in a stream: where its bytes stand, and what the checkers
@@ -44,6 +45,7 @@ func (w *world) connect(a, b node, r *random, slow func() int64) (near, far *str
 	near = &stream{w: w, random: r, self: a, far: b, slowMs: slow}
 	far = &stream{w: w, random: r, self: b, far: a, slowMs: slow}
 	near.other, far.other = far, near
+	near.arrives, far.arrives = near.arrive, far.arrive
 	return near, far
 }
 
@@ -76,7 +78,7 @@ func (s *stream) move() {
 	s.moving = true
 	ms := s.random.between(0, s.slowMs())
 	s.takes(s.w.nowMs + ms)
-	s.w.after(ms, s.arrive)
+	s.w.after(ms, s.arrives)
 }
 
 // transit is how long something was on its way, and when it has arrived.

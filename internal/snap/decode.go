@@ -11,8 +11,11 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// windowBytes is how much is read at a time.
-const windowBytes = 256 << 10
+// windowBytes is how much is read at a time, once a small snapshot would be at its end.
+const (
+	windowBytes      = 256 << 10
+	firstWindowBytes = 16 << 10
+)
 
 // decoder reads one snapshot. What was read and not yet taken is
 // buffer[start:end]; what was taken and not yet summed is buffer[summed:start].
@@ -36,7 +39,7 @@ func (d *decoder) load() (Info, error) {
 		d.max = bufferBytesLimit
 	}
 	d.sum = adler.Begin
-	d.buffer = make([]byte, windowBytes)
+	d.buffer = make([]byte, firstWindowBytes)
 	d.info.Last = -1
 	parts := []func() error{d.header, d.sessions, d.acls, d.nodes, d.tail}
 	if d.bare {
@@ -351,6 +354,9 @@ func (d *decoder) fill(n int) error {
 	d.digest()
 	d.offset += int64(d.start)
 	left := d.buffer[d.start:d.end]
+	if d.end == len(d.buffer) && d.end < windowBytes { // there is more
+		d.buffer = make([]byte, windowBytes)
+	}
 	d.end = copy(d.buffer, left)
 	d.start, d.summed = 0, 0
 	for idle := 0; d.end < n; {

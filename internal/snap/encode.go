@@ -45,7 +45,7 @@ type Encoder struct {
 
 // NewEncoder writes to w.
 func NewEncoder(w io.Writer) *Encoder {
-	return &Encoder{w: w, sum: adler.Begin, buffer: make([]byte, 0, portionBytes+portionBytes/4)}
+	return &Encoder{w: w, sum: adler.Begin}
 }
 
 // NewStreamEncoder writes to w what one server sends to another after a SNAP:

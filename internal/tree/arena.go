@@ -21,11 +21,11 @@ import "math/bits"
 //	last granule   4 bytes  its length again, in the last 4 of the 16
 const (
 	granule     = 16
-	chunkBytes  = 1 << 20
+	chunkBytes  = 128 << 10
 	chunkBlocks = chunkBytes / granule
 	classBytes  = 64 << 10 // largest block within a chunk
 	bigMark     = 1 << 31  // set in the number of a block outside the chunks
-	spareMax    = 16       // wholly free chunks that are kept
+	spareMax    = 128      // wholly free chunks that are kept
 )
 
 // fineClasses are exact: 1 to fineClasses granules. Above them there are four

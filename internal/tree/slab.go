@@ -1,7 +1,7 @@
 package tree
 
 // chunkRecords is how many records one chunk of a slab holds.
-const chunkRecords = 8192
+const chunkRecords = 512
 
 // slab holds records in chunks that never move, so that a pointer to a record
 // stays good while the slab grows. Record 0 is never used: 0 says "none".

@@ -108,7 +108,7 @@ func (r *Reader) readRest() (remainder, error) {
 	}
 	rest := remainder{head: r.window, stop: int64(lastNonZero(r.window))}
 	position := int64(len(r.window))
-	portion := make([]byte, readBytes)
+	portion := make([]byte, min(readBytes, max(r.size-r.offset-position, vfs.SectorBytes)))
 	for {
 		n, err := r.file.Read(portion)
 		if stop := lastNonZero(portion[:n]); stop > 0 {

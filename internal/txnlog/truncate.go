@@ -203,9 +203,9 @@ func renew(fsys vfs.FS, dir string, segment Segment, bytes int64) error {
 
 // rewrite writes what is between two offsets again, and syncs all. It can be repeated.
 func rewrite(file vfs.File, begin, end int64) error {
-	buffer := make([]byte, readBytes)
+	buffer := make([]byte, min(readBytes, max(end-begin, 0)))
 	for at := begin; at < end; {
-		part := buffer[:min(readBytes, end-at)]
+		part := buffer[:min(int64(len(buffer)), end-at)]
 		if _, err := file.ReadAt(part, at); err != nil && err != io.EOF {
 			return err
 		}
@@ -235,7 +235,7 @@ func writtenEnd(file vfs.File) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	buffer := make([]byte, readBytes)
+	buffer := make([]byte, min(readBytes, end))
 	for end > 0 {
 		part := buffer[:min(int64(len(buffer)), end)]
 		if _, err := file.ReadAt(part, end-int64(len(part))); err != nil && err != io.EOF {

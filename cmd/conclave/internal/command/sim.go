@@ -134,7 +134,7 @@ func (v *simFlags) run(c *cobra.Command, _ []string) error {
 	if v.seeds < 1 || v.jobs < 1 {
 		return cli.Usage("conclave sim --help shows what each flag takes", "--seeds and --jobs are at least 1")
 	}
-	debug.SetGCPercent(400) // runs are short and make much garbage
+	debug.SetGCPercent(1600) // runs are short, and keep little of much garbage
 	switch {
 	case v.plan != "" || c.Flags().Changed("seed"):
 		return v.one(c, p, mutant)
