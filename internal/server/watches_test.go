@@ -14,7 +14,7 @@ import (
 // The client that watches most goes when all together have too many watches; the others
 // stay, and so does its session.
 func TestClientsWithTooManyWatchesAreDisconnected(t *testing.T) {
-	s := start(t, vfs.NewMem(), func(c *Config) { c.WatchBytesMax = 400_000 })
+	s := start(t, vfs.NewMem(), func(c *Config) { c.WatchBytesMax = 100_000 })
 	few, many := dial(t, s, nil), dial(t, s, nil)
 	watch := func(p *peer, name string) zk.Request {
 		return zk.Request{Op: zk.OpExists, Path: "/" + name, Watch: true}
@@ -30,7 +30,7 @@ func TestClientsWithTooManyWatchesAreDisconnected(t *testing.T) {
 	}
 	many.send(zk.Request{Op: zk.OpSetWatches, Xid: zk.XidSetWatches, SetWatches: sets})
 	gone(t, many)
-	awaittest.Until(t, "its watches are gone", func() bool { return s.reader.Watches.Bytes() < 100_000 })
+	awaittest.Until(t, "its watches are gone", func() bool { return s.reader.Watches.Bytes() < 20_000 })
 	if code, _ := few.do(watch(few, "more")); code != zk.ErrNoNode {
 		t.Errorf("the other client: %v", code)
 	}

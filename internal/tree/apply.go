@@ -94,7 +94,7 @@ func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, at Place, r *zk.Result,
 	id, exists := t.child(parent, name)
 	if exists {
 		// The ACL may be one that this tree dropped meanwhile (ZOOKEEPER-4846).
-		t.setACL(t.nodes.at(id), txn.ACL)
+		t.setACL(t.nodes.At(id), txn.ACL)
 		r.Code = zk.ErrNodeExists
 	} else {
 		id = t.insertUnder(parent, txn.Path, name, txn.Data, t.acls.add(txn.ACL), zk.StatPersisted{
@@ -129,7 +129,7 @@ func storedOwner(h *zk.TxnHeader, txn *zk.Txn) int64 {
 // raiseParent moves the parent's numbers forward, never back: in a replay they
 // may be ahead already (ZOOKEEPER-3249).
 func (t *Tree) raiseParent(parent uint32, zxid zk.Zxid, cversion int32) {
-	p := t.needRest(t.nodes.at(parent))
+	p := t.needRest(t.nodes.At(parent))
 	if cversion == -1 {
 		cversion = p.cversion + 1
 	}
@@ -153,7 +153,7 @@ func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
 	if !ok {
 		return zk.ErrNoNode
 	}
-	if p := t.nodes.at(parent); h.Zxid > t.pzxid(p) {
+	if p := t.nodes.At(parent); h.Zxid > t.pzxid(p) {
 		t.subDigest(parent)
 		t.needRest(p).pzxid = h.Zxid
 		t.addDigest(parent)
@@ -166,7 +166,7 @@ func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
 		t.applyDelete(h, t.path(child), out)
 	}
 	list := Node{t, id}.ACL()
-	bytes := int64(t.nodes.at(id).dataBytes())
+	bytes := int64(t.nodes.At(id).dataBytes())
 	t.remove(id, path)
 	t.quotaDeleted(path)
 	t.charge(path, -1, -bytes, out)
@@ -181,7 +181,7 @@ func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, at Place, r *zk.Result
 		r.Code = zk.ErrNoNode
 		return
 	}
-	n := t.nodes.at(id)
+	n := t.nodes.At(id)
 	t.subDigest(id)
 	grown := int64(0)
 	if !t.isUsage(txn.Path) {
@@ -204,7 +204,7 @@ func (t *Tree) applySetACL(txn *zk.Txn, r *zk.Result) {
 		r.Code = zk.ErrNoNode
 		return
 	}
-	n := t.nodes.at(id)
+	n := t.nodes.At(id)
 	t.subDigest(id)
 	t.setACL(n, txn.ACL)
 	t.needRest(n).aversion = txn.Version

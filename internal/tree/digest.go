@@ -104,7 +104,7 @@ func (t *Tree) checksum(id uint32) uint64 {
 	if t.belowSystem(id) {
 		return 0
 	}
-	n := t.nodes.at(id)
+	n := t.nodes.At(id)
 	s := t.stat(n)
 	return statSum(n.bodySum, &s, &t.scratch)
 }
@@ -114,7 +114,7 @@ const systemNode = rootNode + 1
 
 func (t *Tree) belowSystem(id uint32) bool {
 	for id != rootNode {
-		parent := t.nodes.at(id).parent
+		parent := t.nodes.At(id).parent
 		if parent == systemNode {
 			return true
 		}

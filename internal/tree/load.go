@@ -71,7 +71,7 @@ func (l *Loader) place(path string) (uint32, error) {
 }
 
 func (l *Loader) replace(id uint32, path string, data []byte, acl uint32, s zk.StatPersisted) {
-	n := l.t.nodes.at(id)
+	n := l.t.nodes.At(id)
 	l.t.subDigest(id)
 	l.t.disown(id)
 	l.t.setData(n, data)

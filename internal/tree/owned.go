@@ -24,10 +24,10 @@ func (o *ownedLists) init() {
 
 // own puts a znode on the list that its stored owner asks for.
 func (t *Tree) own(id uint32) {
-	if t.nodes.at(id).rest == 0 {
+	if t.nodes.At(id).rest == 0 {
 		return // nobody's
 	}
-	n := t.restOf(t.nodes.at(id))
+	n := t.restOf(t.nodes.At(id))
 	switch zk.KindOfOwner(n.owner, t.opts.ExtendedTypes) {
 	case zk.OwnerSession:
 		session := zk.SessionID(n.owner)
@@ -46,7 +46,7 @@ func (t *Tree) own(id uint32) {
 }
 
 func (t *Tree) disown(id uint32) {
-	n := t.restOf(t.nodes.at(id))
+	n := t.restOf(t.nodes.At(id))
 	switch zk.KindOfOwner(n.owner, t.opts.ExtendedTypes) {
 	case zk.OwnerSession:
 		session := zk.SessionID(n.owner)
@@ -68,7 +68,7 @@ func (t *Tree) disown(id uint32) {
 func (t *Tree) leave(list []uint32, place uint32) []uint32 {
 	last := list[len(list)-1]
 	list[place] = last
-	t.needRest(t.nodes.at(last)).place = place
+	t.needRest(t.nodes.At(last)).place = place
 	return list[:len(list)-1]
 }
 
@@ -149,7 +149,7 @@ func (t *Tree) reapable(at int, nowMs, unusedMs int64) (id uint32, may bool) {
 	} else {
 		id = t.owned.ttls[at-containers]
 	}
-	n := t.nodes.at(id)
+	n := t.nodes.At(id)
 	r := t.restOf(n)
 	switch {
 	case r.children > 0:

@@ -79,7 +79,7 @@ func (t *Tree) usage(limited string) Usage {
 	if !ok {
 		return Usage{}
 	}
-	return t.counted(t.nodes.at(id))
+	return t.counted(t.nodes.At(id))
 }
 
 // limitsTextMax is how much of a text of limits is read, in bytes: a hundred times what four
@@ -94,7 +94,7 @@ func (t *Tree) noteLimits(path string) {
 		return
 	}
 	if id, ok := t.find(path); ok {
-		text := t.data(t.nodes.at(id))
+		text := t.data(t.nodes.At(id))
 		limited = strings.Clone(limited)
 		t.quotas[limited] = ParseLimits(string(text[:min(len(text), limitsTextMax)]))
 		t.limited.Add(limited, limited)
@@ -139,8 +139,8 @@ func ParseLimits(text string) Limits {
 
 // count adds to the sums of a znode and of those above it that count with it.
 func (t *Tree) count(id uint32, more int32, bytes int64) {
-	for ; id != noNode; id = t.nodes.at(id).parent {
-		r := t.rests.at(t.nodes.at(id).rest) // it has a child
+	for ; id != noNode; id = t.nodes.At(id).parent {
+		r := t.rests.At(t.nodes.At(id).rest) // it has a child
 		r.counted += more
 		r.bytes += bytes
 		if r.limited {
@@ -162,7 +162,7 @@ func (t *Tree) limit(path string) {
 	if !ok {
 		return
 	}
-	n := t.nodes.at(id)
+	n := t.nodes.At(id)
 	u := t.counted(n)
 	t.count(n.parent, int32(-u.Count), -u.Bytes)
 	t.needRest(n).limited = true
@@ -173,7 +173,7 @@ func (t *Tree) unlimit(path string) {
 	if !ok {
 		return
 	}
-	n := t.nodes.at(id)
+	n := t.nodes.At(id)
 	u := t.counted(n)
 	t.needRest(n).limited = false
 	t.count(n.parent, int32(u.Count), u.Bytes)
@@ -273,7 +273,7 @@ func (t *Tree) setUsage(limited string, u Usage) (ok bool) {
 	if !ok {
 		return false
 	}
-	n := t.nodes.at(id)
+	n := t.nodes.At(id)
 	data := fmt.Appendf(nil, "count=%d,bytes=%d", u.Count, u.Bytes)
 	t.setData(n, data)
 	n.bodySum = bodySum(path, data)
@@ -287,7 +287,7 @@ func (t *Tree) findQuotas() {
 		return
 	}
 	for id := t.first(top); id != noNode; id = t.following(id, top) {
-		if t.name(t.nodes.at(id)) == limitsName {
+		if t.name(t.nodes.At(id)) == limitsName {
 			t.quotaCreated(t.path(id))
 		}
 	}

@@ -47,10 +47,10 @@ func checkSums(t *testing.T, tree *Tree) {
 	t.Helper()
 	top := uint32(rootNode)
 	for id := top; id != noNode; id = tree.following(id, top) {
-		n := tree.nodes.at(id)
+		n := tree.nodes.At(id)
 		want := Usage{1, int64(n.dataBytes())}
-		for child := tree.first(id); child != noNode; child = tree.nodes.at(child).next {
-			c := tree.nodes.at(child)
+		for child := tree.first(id); child != noNode; child = tree.nodes.At(child).next {
+			c := tree.nodes.At(child)
 			if u := tree.counted(c); !tree.restOf(c).limited {
 				want = Usage{want.Count + u.Count, want.Bytes + u.Bytes}
 			}
@@ -149,7 +149,7 @@ func TestQuotaIsMadeWithoutAWalk(t *testing.T) {
 		create(path)
 	}
 	a, _ := w.tree.find("/data/a")
-	w.tree.nodes.at(a).next = 1 << 31 // no such record
+	w.tree.nodes.At(a).next = 1 << 31 // no such record
 	for range 3 {
 		made := []string{"/data/" + limitsName, "/data/" + statsName, "/data/b/" + statsName, "/data/b/" + limitsName, "/" + statsName}
 		for _, path := range made {
@@ -226,7 +226,7 @@ func TestLimitsAreReadWhenTheyAreWritten(t *testing.T) {
 	}
 	set(limits, "countHardLimit=3")
 	id, _ := w.tree.find(limits)
-	n := w.tree.nodes.at(id)
+	n := w.tree.nodes.At(id)
 	w.tree.replace(n, []byte("count=9")) // nobody has written that: it is read by nobody
 	create("/q/a", "data")
 	if got := state(); got != (Limits{-1, -1, 3, -1}) {

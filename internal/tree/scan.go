@@ -65,7 +65,7 @@ func (s *Scan) Next(e *Entry) bool {
 	if s.at == noNode {
 		return false
 	}
-	t, n := s.t, s.t.nodes.at(s.at)
+	t, n := s.t, s.t.nodes.At(s.at)
 	e.Path = ""
 	if s.at != rootNode {
 		if n.parent != s.parent {

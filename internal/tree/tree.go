@@ -27,10 +27,10 @@
 package tree
 
 import (
-	"hash/maphash"
 	"strings"
 	"sync"
 
+	"github.com/conclave-project/conclave/internal/compact"
 	"github.com/conclave-project/conclave/internal/pathset"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -50,10 +50,10 @@ type Tree struct {
 // content is all that a tree holds.
 type content struct {
 	opts     Options
-	nodes    slab[znode]
-	rests    slab[rest]
-	index    index
-	blocks   arena
+	nodes    compact.Slab[znode]
+	rests    compact.Slab[rest]
+	index    compact.Index
+	blocks   compact.Arena
 	acls     aclTable
 	owned    ownedLists
 	quotas   map[string]Limits   // the paths that have a quota
@@ -70,12 +70,12 @@ type content struct {
 // New returns a tree with the znodes that always exist.
 func New(opts Options) *Tree {
 	t := &Tree{content: content{opts: opts, quotas: map[string]Limits{}}}
-	t.index.seed = maphash.MakeSeed()
+	t.index = compact.NewIndex()
 	t.acls.init()
 	t.owned.init()
 	t.textSize = 1 // ZooKeeper holds the root under two keys, "" and "/"
-	root := t.nodes.take()
-	t.nodes.at(root).parent = noNode
+	root := t.nodes.Take()
+	t.nodes.At(root).parent = noNode
 	t.fill(root, "", "", []byte{}, 0)
 	t.addDigest(root)
 	for _, path := range []string{zk.SystemPath, zk.QuotaPath} {
@@ -111,7 +111,7 @@ func (t *Tree) PutConfig(text []byte, version zk.Zxid, timeMs int64) {
 	if !ok {
 		return
 	}
-	n := t.nodes.at(id)
+	n := t.nodes.At(id)
 	t.setData(n, text)
 	n.bodySum = bodySum(zk.ConfigPath, text)
 	n.version, n.mzxid, n.mtime = -1, version, timeMs
@@ -137,7 +137,7 @@ func (t *Tree) LastZxid() zk.Zxid { return t.last }
 func (t *Tree) SetLastZxid(z zk.Zxid) { t.last = z }
 
 // Count returns the number of znodes, the root included.
-func (t *Tree) Count() int { return t.nodes.used }
+func (t *Tree) Count() int { return t.nodes.Len() }
 
 // TextBytes returns the sum of the lengths of all paths and data, as
 // ZooKeeper's approximate_data_size counts it.
@@ -166,7 +166,7 @@ type Place struct {
 // transaction creates have places of their own.
 func (t *Tree) findAt(at Place, path string) (uint32, bool) {
 	if at.id != noNode && int(at.replaced) == t.replaced {
-		if n := t.nodes.at(at.id); n.czxid == at.czxid && t.name(n) == path[1+strings.LastIndexByte(path, '/'):] {
+		if n := t.nodes.At(at.id); n.czxid == at.czxid && t.name(n) == path[1+strings.LastIndexByte(path, '/'):] {
 			return at.id, true
 		}
 	}
@@ -193,6 +193,14 @@ func (t *Tree) find(path string) (uint32, bool) {
 	}
 }
 
+// child looks up a name under parent.
+func (t *Tree) child(parent uint32, name string) (uint32, bool) {
+	return t.index.Find(t.index.Hash(parent, name), func(id uint32) bool {
+		n := t.nodes.At(id)
+		return n.parent == parent && t.name(n) == name
+	})
+}
+
 // insert adds a znode whose parent exists and which does not exist yet, and
 // links it everywhere but into its parent's stat.
 func (t *Tree) insert(path string, data []byte, acl uint32, s zk.StatPersisted) uint32 {
@@ -205,8 +213,8 @@ func (t *Tree) insert(path string, data []byte, acl uint32, s zk.StatPersisted) 
 }
 
 func (t *Tree) insertUnder(parent uint32, path, name string, data []byte, acl uint32, s zk.StatPersisted) uint32 {
-	id := t.nodes.take()
-	n := t.nodes.at(id)
+	id := t.nodes.Take()
+	n := t.nodes.At(id)
 	n.parent = parent
 	t.setStat(n, &s)
 	t.fill(id, path, name, data, acl)
@@ -214,7 +222,7 @@ func (t *Tree) insertUnder(parent uint32, path, name string, data []byte, acl ui
 		t.needRest(n).limited = true
 	}
 	t.link(parent, id)
-	t.index.put(t.hash(parent, name), id)
+	t.index.Put(t.index.Hash(parent, name), id)
 	t.own(id)
 	t.addDigest(id)
 	return id
@@ -222,7 +230,7 @@ func (t *Tree) insertUnder(parent uint32, path, name string, data []byte, acl ui
 
 // fill stores name, data and ACL of a fresh record.
 func (t *Tree) fill(id uint32, path, name string, data []byte, acl uint32) {
-	n := t.nodes.at(id)
+	n := t.nodes.At(id)
 	t.useACL(n, acl)
 	t.store(n, name, data)
 	n.bodySum = bodySum(path, data)
@@ -231,17 +239,17 @@ func (t *Tree) fill(id uint32, path, name string, data []byte, acl uint32) {
 
 // remove takes a childless znode out, with everything that points at it.
 func (t *Tree) remove(id uint32, path string) {
-	n := t.nodes.at(id)
+	n := t.nodes.At(id)
 	t.subDigest(id)
 	t.disown(id)
-	t.index.remove(t.hash(n.parent, t.name(n)), id)
+	t.index.Remove(t.index.Hash(n.parent, t.name(n)), id)
 	t.leaveWalks(id)
 	t.unlink(n.parent, id)
 	t.textSize -= int64(len(path)) + int64(n.dataBytes())
 	t.acls.release(t.restOf(n).acl, len(t.walks) > 0)
-	t.blocks.free(n.block, t.blockBytes(n))
+	t.blocks.Free(n.block, t.blockBytes(n))
 	if n.rest != 0 {
-		t.rests.give(n.rest)
+		t.rests.Give(n.rest)
 	}
-	t.nodes.give(id)
+	t.nodes.Give(id)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/compact"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -552,8 +553,8 @@ func TestNamesOfEveryLengthAreKept(t *testing.T) {
 	for _, n := range lengths {
 		w.apply(1, zk.Txn{Op: zk.OpDelete, Path: "/" + strings.Repeat("n", n)})
 	}
-	if w.tree.Count() != 4 || w.tree.rests.used != 3 {
-		t.Fatalf("%d znodes and %d rests are left", w.tree.Count(), w.tree.rests.used)
+	if w.tree.Count() != 4 || w.tree.rests.Len() != 3 {
+		t.Fatalf("%d znodes and %d rests are left", w.tree.Count(), w.tree.rests.Len())
 	}
 }
 
@@ -577,46 +578,41 @@ func TestIndexFindsWhatItHolds(t *testing.T) {
 	}
 }
 
-func TestArenaBlocksNeverOverlap(t *testing.T) {
-	random := rand.New(rand.NewPCG(7, 7))
-	var a arena
-	type block struct {
-		at   uint32
-		n    int
-		mark byte
-	}
-	var live []block
-	for i := range 60000 {
-		if len(live) > 0 && random.IntN(5) < 2 {
-			k := random.IntN(len(live))
-			b := live[k]
-			for _, c := range a.bytes(b.at, b.n) {
-				if c != b.mark {
-					t.Fatalf("step %d: block of %d bytes was overwritten", i, b.n)
-				}
+// Data that grow a little with each write need other blocks each time. They hold no more
+// than some times their size, and nothing when they have gone.
+func TestMemoryOfGrowingData(t *testing.T) {
+	for _, shuffled := range []bool{false, true} {
+		w := newWorld(1)
+		const n = 3000
+		create := func(path string) {
+			w.apply(1, zk.Txn{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL(), ParentCversion: 1})
+		}
+		create("/d")
+		paths := make([]string, n)
+		for i := range paths {
+			paths[i] = fmt.Sprintf("/d/%05d", i)
+			create(paths[i])
+		}
+		most := 0
+		for size := 0; size <= 1200; size += 16 {
+			if shuffled {
+				w.random.Shuffle(n, func(i, j int) { paths[i], paths[j] = paths[j], paths[i] })
 			}
-			a.free(b.at, b.n)
-			live[k] = live[len(live)-1]
-			live = live[:len(live)-1]
-			continue
+			for _, path := range paths {
+				w.apply(1, zk.Txn{Op: zk.OpSetData, Path: path, Data: make([]byte, size), Version: int32(size)})
+			}
+			w.log = w.log[:0]
+			most = n * (size + 32)
+			if held := w.tree.blocks.Held(); held > 3*most+compact.SpareBytes {
+				t.Fatalf("shuffled %v: %d KB of data hold %d KB", shuffled, most>>10, held>>10)
+			}
 		}
-		n := random.IntN(300)
-		if random.IntN(50) == 0 {
-			n = random.IntN(100_000)
+		t.Logf("shuffled %v: %d KB of data hold %d KB", shuffled, most>>10, w.tree.blocks.Held()>>10)
+		for _, path := range paths {
+			w.apply(1, zk.Txn{Op: zk.OpDelete, Path: path})
 		}
-		b := block{a.alloc(n), n, byte(i)}
-		for j := range a.bytes(b.at, n) {
-			a.bytes(b.at, n)[j] = b.mark
-		}
-		live = append(live, b)
-	}
-}
-
-func TestClassesCoverEverySize(t *testing.T) {
-	for n := 1; n <= classBytes; n++ {
-		class, granules := classOf(n)
-		if int(granules)*granule < n || granulesOf(class) != granules {
-			t.Fatalf("%d bytes: class %d of %d granules, by class %d", n, class, granules, granulesOf(class))
+		if held := w.tree.blocks.Held(); held > compact.SpareBytes*9/8 {
+			t.Fatalf("shuffled %v: without any data %d bytes are held", shuffled, held)
 		}
 	}
 }

@@ -62,23 +62,23 @@ func (t *Tree) restOf(n *znode) *rest {
 	if n.rest == 0 {
 		return &plain
 	}
-	return t.rests.at(n.rest)
+	return t.rests.At(n.rest)
 }
 
 // needRest returns a znode's rest to be changed.
 func (t *Tree) needRest(n *znode) *rest {
 	if n.rest == 0 {
-		n.rest = t.rests.take()
-		t.rests.at(n.rest).pzxid = n.czxid
+		n.rest = t.rests.Take()
+		t.rests.At(n.rest).pzxid = n.czxid
 	}
-	return t.rests.at(n.rest)
+	return t.rests.At(n.rest)
 }
 
 func (t *Tree) pzxid(n *znode) zk.Zxid {
 	if n.rest == 0 {
 		return n.czxid
 	}
-	return t.rests.at(n.rest).pzxid
+	return t.rests.At(n.rest).pzxid
 }
 
 func (t *Tree) setStat(n *znode, s *zk.StatPersisted) {
@@ -110,10 +110,10 @@ func (n *znode) dataBytes() int { return int(max(n.dataLength, 0)) }
 
 // nameBytes is the length of a znode's name.
 func (t *Tree) nameBytes(n *znode) int {
-	if b := t.blocks.bytes(n.block, 1)[0]; b != longName {
+	if b := t.blocks.Bytes(n.block, 1)[0]; b != longName {
 		return int(b)
 	}
-	return int(t.rests.at(n.rest).nameLength)
+	return int(t.rests.At(n.rest).nameLength)
 }
 
 func (t *Tree) blockBytes(n *znode) int { return 1 + t.nameBytes(n) + n.dataBytes() }
@@ -121,9 +121,9 @@ func (t *Tree) blockBytes(n *znode) int { return 1 + t.nameBytes(n) + n.dataByte
 // store puts name and data into a new block.
 func (t *Tree) store(n *znode, name string, data []byte) {
 	size := 1 + len(name) + len(data)
-	n.block = t.blocks.alloc(size)
+	n.block = t.blocks.Alloc(size)
 	n.dataLength = dataLength(data)
-	b := t.blocks.bytes(n.block, size)
+	b := t.blocks.Bytes(n.block, size)
 	b[0] = byte(min(len(name), longName))
 	if len(name) >= longName {
 		t.needRest(n).nameLength = uint32(len(name))
@@ -146,13 +146,13 @@ func (t *Tree) setData(n *znode, data []byte) {
 func (t *Tree) replace(n *znode, data []byte) {
 	head := 1 + t.nameBytes(n)
 	block, bytes := n.block, t.blockBytes(n)
-	if t.blocks.sameClass(bytes, head+len(data)) {
+	if t.blocks.SameClass(bytes, head+len(data)) {
 		n.dataLength = dataLength(data)
-		copy(t.blocks.bytes(block, head+len(data))[head:], data)
+		copy(t.blocks.Bytes(block, head+len(data))[head:], data)
 		return
 	}
 	t.store(n, t.name(n), data) // copies the name before the old block is free
-	t.blocks.free(block, bytes)
+	t.blocks.Free(block, bytes)
 }
 
 func dataLength(data []byte) int32 {
@@ -168,7 +168,7 @@ func (t *Tree) name(n *znode) string {
 	if size == 0 {
 		return ""
 	}
-	b := t.blocks.bytes(n.block, 1+size)[1:]
+	b := t.blocks.Bytes(n.block, 1+size)[1:]
 	return unsafe.String(&b[0], size)
 }
 
@@ -177,15 +177,15 @@ func (t *Tree) data(n *znode) []byte {
 		return nil
 	}
 	head := 1 + t.nameBytes(n)
-	return t.blocks.bytes(n.block, head+n.dataBytes())[head:]
+	return t.blocks.Bytes(n.block, head+n.dataBytes())[head:]
 }
 
 // link puts child at the head of parent's list.
 func (t *Tree) link(parent, child uint32) {
-	p, c := t.needRest(t.nodes.at(parent)), t.nodes.at(child)
+	p, c := t.needRest(t.nodes.At(parent)), t.nodes.At(child)
 	c.next, c.prev = p.first, noNode
 	if p.first != noNode {
-		t.nodes.at(p.first).prev = child
+		t.nodes.At(p.first).prev = child
 	}
 	p.first = child
 	p.children++
@@ -195,8 +195,8 @@ func (t *Tree) link(parent, child uint32) {
 
 // countBelow adds a leaf to the counts of all above it, or takes it out.
 func (t *Tree) countBelow(n *znode, sign int32) {
-	for id := n.parent; id != noNode; id = t.nodes.at(id).parent {
-		t.rests.at(t.nodes.at(id).rest).below += sign
+	for id := n.parent; id != noNode; id = t.nodes.At(id).parent {
+		t.rests.At(t.nodes.At(id).rest).below += sign
 	}
 	if !t.restOf(n).limited {
 		t.count(n.parent, sign, int64(sign)*int64(n.dataBytes()))
@@ -204,14 +204,14 @@ func (t *Tree) countBelow(n *znode, sign int32) {
 }
 
 func (t *Tree) unlink(parent, child uint32) {
-	p, c := t.needRest(t.nodes.at(parent)), t.nodes.at(child)
+	p, c := t.needRest(t.nodes.At(parent)), t.nodes.At(child)
 	if c.prev == noNode {
 		p.first = c.next
 	} else {
-		t.nodes.at(c.prev).next = c.next
+		t.nodes.At(c.prev).next = c.next
 	}
 	if c.next != noNode {
-		t.nodes.at(c.next).prev = c.prev
+		t.nodes.At(c.next).prev = c.prev
 	}
 	p.children--
 	p.names -= int64(t.nameBytes(c))
@@ -220,8 +220,8 @@ func (t *Tree) unlink(parent, child uint32) {
 
 // pathBytes returns the length of the full path of a znode other than the root.
 func (t *Tree) pathBytes(id uint32) (bytes int64) {
-	for at := id; at != rootNode; at = t.nodes.at(at).parent {
-		bytes += 1 + int64(t.nameBytes(t.nodes.at(at)))
+	for at := id; at != rootNode; at = t.nodes.At(at).parent {
+		bytes += 1 + int64(t.nameBytes(t.nodes.At(at)))
 	}
 	return bytes
 }
@@ -233,8 +233,8 @@ func (t *Tree) path(id uint32) string {
 	}
 	size := t.pathBytes(id)
 	b := make([]byte, size)
-	for at := id; at != rootNode; at = t.nodes.at(at).parent {
-		name := t.name(t.nodes.at(at))
+	for at := id; at != rootNode; at = t.nodes.At(at).parent {
+		name := t.name(t.nodes.At(at))
 		size -= int64(len(name))
 		copy(b[size:], name)
 		size--
@@ -251,40 +251,40 @@ type Node struct {
 }
 
 // Data returns the znode's data, nil for null.
-func (n Node) Data() []byte { return n.t.data(n.t.nodes.at(n.id)) }
+func (n Node) Data() []byte { return n.t.data(n.t.nodes.At(n.id)) }
 
 // Persisted returns the stored part of the stat.
-func (n Node) Persisted() zk.StatPersisted { return n.t.stat(n.t.nodes.at(n.id)) }
+func (n Node) Persisted() zk.StatPersisted { return n.t.stat(n.t.nodes.At(n.id)) }
 
 // Stat returns the stat a client sees.
 func (n Node) Stat() zk.Stat {
-	z := n.t.nodes.at(n.id)
+	z := n.t.nodes.At(n.id)
 	s := n.t.stat(z)
 	return s.Client(int32(z.dataBytes()), n.t.restOf(z).children, n.t.opts.ExtendedTypes)
 }
 
 // ACL returns the znode's access control list. The list is never changed.
-func (n Node) ACL() acl.List { return n.t.acls.list(n.t.restOf(n.t.nodes.at(n.id)).acl) }
+func (n Node) ACL() acl.List { return n.t.acls.list(n.t.restOf(n.t.nodes.At(n.id)).acl) }
 
 // DataBytes returns the length of the data.
-func (n Node) DataBytes() int { return n.t.nodes.at(n.id).dataBytes() }
+func (n Node) DataBytes() int { return n.t.nodes.At(n.id).dataBytes() }
 
 // Place returns where the znode is. Those that every tree has from the beginning are nowhere.
 func (n Node) Place() Place {
-	if z := n.t.nodes.at(n.id); z.czxid > 0 {
+	if z := n.t.nodes.At(n.id); z.czxid > 0 {
 		return Place{n.id, uint32(n.t.replaced), z.czxid}
 	}
 	return Place{}
 }
 
 // NumChildren returns the number of direct children.
-func (n Node) NumChildren() int { return int(n.t.restOf(n.t.nodes.at(n.id)).children) }
+func (n Node) NumChildren() int { return int(n.t.restOf(n.t.nodes.At(n.id)).children) }
 
 // NamesBytes returns the length of the names of all children.
-func (n Node) NamesBytes() int64 { return n.t.restOf(n.t.nodes.at(n.id)).names }
+func (n Node) NamesBytes() int64 { return n.t.restOf(n.t.nodes.At(n.id)).names }
 
 // BodySum returns the checksum of path and data that the digest rests on.
-func (n Node) BodySum() uint32 { return n.t.nodes.at(n.id).bodySum }
+func (n Node) BodySum() uint32 { return n.t.nodes.At(n.id).bodySum }
 
 // HasChild reports whether there is a direct child of that name.
 func (n Node) HasChild(name string) bool {
@@ -296,7 +296,7 @@ func (n Node) HasChild(name string) bool {
 func (n Node) Children(names []string) []string {
 	names = slices.Grow(names, n.NumChildren())
 	for id := n.t.first(n.id); id != noNode; {
-		c := n.t.nodes.at(id)
+		c := n.t.nodes.At(id)
 		names = append(names, n.t.name(c))
 		id = c.next
 	}
@@ -314,10 +314,10 @@ func (n Node) ChildrenAfter(after string, names []string, limit, bytesMax int) (
 		if id, ok = n.t.child(n.id, after); !ok {
 			return names, false, false
 		}
-		id = n.t.nodes.at(id).next
+		id = n.t.nodes.At(id).next
 	}
 	for ; id != noNode && limit > 0 && bytesMax > 0; limit-- {
-		c := n.t.nodes.at(id)
+		c := n.t.nodes.At(id)
 		name := n.t.name(c)
 		names = append(names, name)
 		bytesMax -= len(name)
@@ -327,10 +327,10 @@ func (n Node) ChildrenAfter(after string, names []string, limit, bytesMax int) (
 }
 
 // Descendants is the number of znodes below this one, at any depth.
-func (n Node) Descendants() int { return int(n.t.restOf(n.t.nodes.at(n.id)).below) }
+func (n Node) Descendants() int { return int(n.t.restOf(n.t.nodes.At(n.id)).below) }
 
 // first returns the head of a znode's list of children.
-func (t *Tree) first(id uint32) uint32 { return t.restOf(t.nodes.at(id)).first }
+func (t *Tree) first(id uint32) uint32 { return t.restOf(t.nodes.At(id)).first }
 
 // following returns the znode after id in a walk, parents first, of what is
 // below top, or noNode at its end.
@@ -344,10 +344,10 @@ func (t *Tree) following(id, top uint32) uint32 {
 // behind is following without what is below id.
 func (t *Tree) behind(id, top uint32) uint32 {
 	for id != top {
-		if next := t.nodes.at(id).next; next != noNode {
+		if next := t.nodes.At(id).next; next != noNode {
 			return next
 		}
-		id = t.nodes.at(id).parent
+		id = t.nodes.At(id).parent
 	}
 	return noNode
 }

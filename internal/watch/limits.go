@@ -68,19 +68,19 @@ func (t *Table) waitsOf(conn session.ConnID) *waits {
 	w := t.mu.byConn[conn]
 	if w == nil {
 		w = &waits{conn: conn}
+		t.mu.numbers.give(w)
 		t.mu.byConn[conn] = w
 	}
 	return w
 }
 
-// has reports whether a connection has a watch in a registry on a path.
-func (t *Table) has(conn session.ConnID, r Registry, path string) bool {
-	s := t.mu.registries[r].spots[path]
-	if s == nil {
-		return false
+// at returns how a connection waits on a path, nil if it does not.
+func (t *Table) at(conn session.ConnID, r Registry, path string) *watcher {
+	w, id := t.mu.byConn[conn], t.spot(r, path)
+	if w == nil || id == 0 {
+		return nil
 	}
-	at := s.find(conn)
-	return at != nil && t.mu.byConn[conn].lists(r, s, at)
+	return t.mu.find(t.mu.spots.At(id), w.number)
 }
 
 // fits reports whether a connection may have watches at all of some places on a path.
@@ -90,7 +90,7 @@ func (t *Table) fits(conn session.ConnID, path string, places []place) bool {
 	}
 	n := 0
 	for _, p := range places {
-		if !t.has(conn, p.registry, path) {
+		if t.at(conn, p.registry, path) == nil {
 			n++
 		}
 	}

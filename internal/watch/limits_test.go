@@ -40,7 +40,7 @@ func TestNoWatchIsAddedBeyondALimit(t *testing.T) {
 		lacks := 0 // how many watches are new
 		wants := func(r ...Registry) {
 			for _, r := range r {
-				if !table.has(conn, r, path) {
+				if table.at(conn, r, path) == nil {
 					lacks++
 				}
 			}

@@ -31,10 +31,8 @@ func (t *Table) Has(conn session.ConnID, kind zk.WatcherType, path string) bool 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range placesOf(kind) {
-		if s := t.mu.registries[p.registry].spots[path]; s != nil {
-			if w := s.find(conn); w != nil && w.modes&p.modes != 0 && t.mu.byConn[conn].lists(p.registry, s, w) {
-				return true
-			}
+		if at := t.at(conn, p.registry, path); at != nil && at.modes&p.modes != 0 {
+			return true
 		}
 	}
 	return false

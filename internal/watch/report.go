@@ -3,6 +3,7 @@ package watch
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/conclave-project/conclave/internal/session"
 )
@@ -18,7 +19,7 @@ func (t *Table) Counts() Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := Counts{
-		Paths: len(t.mu.registries[Data].spots), Data: t.mu.registries[Data].total,
+		Paths: t.mu.registries[Data].index.Len(), Data: t.mu.registries[Data].total,
 		All: t.mu.registries[Data].total + t.mu.registries[Child].total,
 	}
 	for _, w := range t.mu.byConn {
@@ -88,7 +89,7 @@ func (t *Table) pathsOf(conn session.ConnID, paths []string) ([]string, bool) {
 	spots := w.spots[Data]
 	end := min(len(paths)+reportMax, len(spots))
 	for i := len(paths); i < end; i++ {
-		paths = append(paths, spots[i].path)
+		paths = append(paths, strings.Clone(t.mu.pathOf(t.mu.spots.At(spots[i]))))
 	}
 	return paths, end < len(spots)
 }

@@ -9,54 +9,54 @@ import (
 
 // A change fires the recursive watches of its path and of all paths above it. One path may
 // have thousands above it, and all connections may watch each of them: a client chooses
-// that, and a change must not cost the product of both. So connections with recursive
-// watches are numbered, and a path has the set of their numbers. What a path adds to those
+// that, and a change must not cost the product of both. So connections are numbered, and a
+// path has the set of the numbers that watch all below it. What a path adds to those
 // told already is found 64 connections at a time.
 
-// slots numbers the connections with recursive watches.
-type slots struct {
-	waits []*waits // by number; nil: free
-	free  []int32
-	told  bitset // while a change fires
+// numbers numbers the connections that have watches, or have left some behind.
+type numbers struct {
+	waits []*waits // by number; nil: free, or 0
+	free  []uint32
+	told  bitset   // of the event that fires: empty else
+	event []uint32 // the same, in order
 }
 
-// number gives a connection its number.
-func (l *slots) number(w *waits) {
-	if w.numbered {
-		return
-	}
-	w.numbered = true
+// give gives a connection a number.
+func (l *numbers) give(w *waits) {
 	if n := len(l.free); n > 0 {
-		w.slot, l.free = l.free[n-1], l.free[:n-1]
+		w.number, l.free = l.free[n-1], l.free[:n-1]
 	} else {
-		w.slot, l.waits = int32(len(l.waits)), append(l.waits, nil)
+		if len(l.waits) == 0 {
+			l.waits = append(l.waits, nil)
+		}
+		w.number, l.waits = uint32(len(l.waits)), append(l.waits, nil)
 	}
-	l.waits[w.slot] = w
+	l.waits[w.number] = w
+	for len(l.told) <= int(w.number/64) {
+		l.told = append(l.told, 0)
+	}
 }
 
 // release takes the number of a connection back of which nothing is left behind.
-func (l *slots) release(w *waits) {
-	if w.numbered {
-		l.waits[w.slot] = nil
-		l.free = append(l.free, w.slot)
+func (l *numbers) release(w *waits) {
+	l.waits[w.number] = nil
+	l.free = append(l.free, w.number)
+}
+
+// tell adds a connection to those told of the event (watch-V2), unless it has gone.
+func (l *numbers) tell(number uint32) {
+	if !l.waits[number].gone && l.told.add(number) {
+		l.event = append(l.event, number)
 	}
 }
 
-// begin forgets who was told.
-func (l *slots) begin() {
-	length := (len(l.waits) + 63) / 64
-	if cap(l.told) < length {
-		l.told = make(bitset, length)
+// end ends the event and appends the connections that are told of it.
+func (l *numbers) end(to []session.ConnID) []session.ConnID {
+	for _, number := range l.event {
+		l.told[number/64] = 0
+		to = append(to, l.waits[number].conn)
 	}
-	l.told = l.told[:length]
-	clear(l.told)
-}
-
-// tell appends a connection, unless it was told, or has gone.
-func (l *slots) tell(slot int32, to []session.ConnID) []session.ConnID {
-	if l.told.add(slot) && !l.waits[slot].gone {
-		to = append(to, l.waits[slot].conn)
-	}
+	l.event = l.event[:0]
 	return to
 }
 
@@ -64,7 +64,7 @@ func (l *slots) tell(slot int32, to []session.ConnID) []session.ConnID {
 type bitset []uint64
 
 // add puts a number in; false if it was there. The set has a place for it.
-func (b bitset) add(n int32) bool {
+func (b bitset) add(n uint32) bool {
 	some, bit := &b[n/64], uint64(1)<<(n%64)
 	was := *some&bit != 0
 	*some |= bit
@@ -74,7 +74,7 @@ func (b bitset) add(n int32) bool {
 // subtree is which connections watch all below a path, by their numbers: a list, or where
 // that would be longer than a set of bits, a set.
 type subtree struct {
-	list  []int32 // sorted
+	list  []uint32 // sorted
 	set   bitset
 	count int // of set
 }
@@ -85,10 +85,10 @@ const listMax = 8
 func (s *subtree) len() int { return len(s.list) + s.count }
 
 // add puts a number in which is below most.
-func (s *subtree) add(slot int32, most int) {
+func (s *subtree) add(number uint32, most int) {
 	if s.set == nil {
-		if at, found := slices.BinarySearch(s.list, slot); !found {
-			s.list = slices.Insert(s.list, at, slot)
+		if at, found := slices.BinarySearch(s.list, number); !found {
+			s.list = slices.Insert(s.list, at, number)
 		}
 		if len(s.list) <= listMax || len(s.list) < most/64 {
 			return
@@ -99,46 +99,61 @@ func (s *subtree) add(slot int32, most int) {
 		s.list = nil
 		return
 	}
-	s.put(slot)
+	s.put(number)
 }
 
-func (s *subtree) put(slot int32) {
-	for int(slot) >= 64*len(s.set) {
+func (s *subtree) put(number uint32) {
+	for int(number) >= 64*len(s.set) {
 		s.set = append(s.set, 0)
 	}
-	if s.set.add(slot) {
+	if s.set.add(number) {
 		s.count++
 	}
 }
 
-// remove takes a number out, if it is there.
-func (s *subtree) remove(slot int32) {
+// remove takes a number out; false if it is not there.
+func (s *subtree) remove(number uint32) (was bool) {
 	if s.set == nil {
-		if at, found := slices.BinarySearch(s.list, slot); found {
+		at, found := slices.BinarySearch(s.list, number)
+		if found {
 			s.list = slices.Delete(s.list, at, at+1)
 		}
-		return
+		return found
 	}
-	if int(slot) >= 64*len(s.set) {
-		return
+	if int(number) >= 64*len(s.set) {
+		return false
 	}
-	if some, bit := &s.set[slot/64], uint64(1)<<(slot%64); *some&bit != 0 {
-		*some &^= bit
-		if s.count--; s.count == 0 {
-			s.set = nil
+	some, bit := &s.set[number/64], uint64(1)<<(number%64)
+	if *some&bit == 0 {
+		return false
+	}
+	*some &^= bit
+	if s.count--; s.count == 0 {
+		s.set = nil
+	}
+	return true
+}
+
+// tell tells the connections that were not told.
+func (s *subtree) tell(l *numbers) {
+	for _, number := range s.list {
+		l.tell(number)
+	}
+	for i, some := range s.set {
+		for fresh := some &^ l.told[i]; fresh != 0; fresh &= fresh - 1 {
+			l.tell(uint32(64*i + bits.TrailingZeros64(fresh)))
 		}
 	}
 }
 
-// tell appends the connections that were not told.
-func (s *subtree) tell(l *slots, to []session.ConnID) []session.ConnID {
-	for _, slot := range s.list {
-		to = l.tell(slot, to)
+// unwatch takes a connection out of those that watch all below a spot.
+func (t *Table) unwatch(s *spot, number uint32) {
+	if s.crowd == 0 {
+		return
 	}
-	for i, some := range s.set {
-		for fresh := some &^ l.told[i]; fresh != 0; fresh &= fresh - 1 {
-			to = l.tell(int32(64*i+bits.TrailingZeros64(fresh)), to)
-		}
+	below := &t.mu.crowds[s.crowd].below
+	if below.remove(number) && below.len() == 0 {
+		t.mu.above.Remove(t.mu.pathOf(s))
+		t.mu.disperse(s)
 	}
-	return to
 }

@@ -18,9 +18,10 @@ func TestBeginningsOfADeepPathAreLookedAtManyConnectionsAtATime(t *testing.T) {
 	if len(all) != levels {
 		t.Fatalf("%d levels", len(all))
 	}
-	for _, s := range all {
-		if s.below.list != nil || len(s.below.set) != (conns+63)/64 || s.below.len() != conns {
-			t.Fatalf("%s: a list of %d, %d times 64 for %d connections", s.path, len(s.below.list), len(s.below.set), s.below.len())
+	for _, id := range all {
+		s := table.mu.spots.At(id)
+		if below := table.mu.crowds[s.crowd].below; below.list != nil || len(below.set) != conns/64+1 || below.len() != conns {
+			t.Fatalf("%s: a list of %d, %d times 64 for %d connections", table.mu.pathOf(s), len(below.list), len(below.set), below.len())
 		}
 	}
 	to := table.Fire(zk.EventNodeDataChanged, path, []session.ConnID{7000})
@@ -42,7 +43,7 @@ func TestFewConnectionsOfManyAreAList(t *testing.T) {
 	for c := conns - 15; c < conns; c++ {
 		table.AddMode(session.ConnID(c+1), zk.WatchPersistentRecursive, "/few")
 	}
-	few := table.mu.registries[Data].spots["/few"].below
+	few := table.mu.crowds[table.mu.spots.At(table.spot(Data, "/few")).crowd].below
 	if few.set != nil || len(few.list) != 15 {
 		t.Errorf("a list of %d, a set of %d", len(few.list), len(few.set))
 	}
@@ -62,7 +63,7 @@ func TestFewConnectionsOfManyAreAList(t *testing.T) {
 	if to := table.Fire(zk.EventNodeCreated, "/few/a", nil); !slices.Equal(to, []session.ConnID{5000}) {
 		t.Errorf("told: %v", to)
 	}
-	if n := len(table.mu.slots.waits); n != conns+1 {
+	if n := len(table.mu.numbers.waits) - 1; n != conns+1 {
 		t.Errorf("%d numbers for %d connections", n, conns+1)
 	}
 }

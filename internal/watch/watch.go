@@ -25,6 +25,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/conclave-project/conclave/internal/compact"
 	"github.com/conclave-project/conclave/internal/pathset"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/zk"
@@ -56,50 +57,65 @@ type Table struct {
 
 	mu struct {
 		sync.Mutex
+		store
 		registries [2]registry
 		byConn     map[session.ConnID]*waits
+		numbers    numbers
 		owners     map[zk.Identity]*owner
-		gone       []*waits           // in the order in which they were forgotten
-		recursive  int                // recursive watches in all
-		slots      slots              // the connections that have some
-		above      pathset.Map[*spot] // where they are, or have been
-		levels     []*spot            // of those, while a change fires
+		gone       []*waits            // in the order in which they were forgotten
+		recursive  int                 // recursive watches in all
+		above      pathset.Map[uint32] // the spots that have them, or have had them
+		levels     []uint32            // of those, while a change fires
 	}
 }
 
-// registry is one map from paths to those who wait there.
+// registry finds the spots of one kind by their paths.
 type registry struct {
-	spots map[string]*spot
+	index compact.Index
 	total int
 }
 
+// store holds the spots of both registries, millions of them, without a pointer; only
+// those that are watched by several, or with all below them, have one to a crowd.
+type store struct {
+	spots  compact.Slab[spot]
+	paths  compact.Arena
+	crowds []*crowd // by number; nil: free, or 0
+	idle   []uint32 // the free numbers
+}
+
 // spot is one path's watchers. Nearly always there is one, so the first needs
-// no list; where there are tens of thousands, each has its place noted.
+// no list.
 type spot struct {
-	path   string
-	first  watcher
+	path, length uint32 // in the arena, and in bytes
+	crowd        uint32 // the others, 0 for none
+	first        watcher
+}
+
+// crowd are the further watchers of a spot; where there are tens of thousands, each has its
+// place noted.
+type crowd struct {
 	more   []watcher
-	places map[session.ConnID]int // of more, when they are more than searchMax
-	below  *subtree               // which connections watch all below it, nil for none; some may be gone
+	places map[uint32]int32 // of more, by number, when they are more than searchMax
+	below  subtree          // which connections watch all below the spot; some may be gone
 }
 
 // searchMax is how many watchers are searched one after the other.
 const searchMax = 16
 
-// watcher is one connection at a spot, as long as the connection lists it.
+// watcher is one connection at a spot.
 type watcher struct {
-	conn  session.ConnID
-	at    int32 // where its connection lists the spot
-	modes modes
+	number uint32 // of the connection, see numbers; 0 is none
+	at     uint32 // where the connection lists the spot
+	modes  modes
 }
 
 // waits are the spots of one connection, to find them when it goes.
 type waits struct {
 	conn      session.ConnID
-	gone      bool  // it was forgotten
-	numbered  bool  // slot counts
-	slot      int32 // see slots
-	spots     [2][]*spot
+	number    uint32
+	gone      bool // it was forgotten
+	spots     [2][]uint32
 	recursive int
 	bytes     int64 // of memory, about
 	owners    []owned
@@ -107,11 +123,11 @@ type waits struct {
 
 // weight is about what a watch takes in memory beside the bytes of its path, where nobody
 // else watches that. It was measured.
-const weight = 350
+const weight = 56
 
 // weigh adds a watch to what its connection has, or takes it out.
 func (t *Table) weigh(w *waits, s *spot, sign int64) {
-	bytes := sign * (weight + int64(len(s.path)))
+	bytes := sign * (weight + int64(s.length))
 	w.bytes += bytes
 	for _, o := range w.owners {
 		o.watches += int(sign)
@@ -146,8 +162,10 @@ func Heaviest[Host comparable](t *Table, hostOf func(session.ConnID) Host) (conn
 // New returns an empty table.
 func New() *Table {
 	t := &Table{portion: sweptAtOnce}
-	t.mu.registries[Data].spots = map[string]*spot{}
-	t.mu.registries[Child].spots = map[string]*spot{}
+	for r := range t.mu.registries {
+		t.mu.registries[r].index = compact.NewIndex()
+	}
+	t.mu.crowds = []*crowd{nil}
 	t.mu.byConn = map[session.ConnID]*waits{}
 	t.mu.owners = map[zk.Identity]*owner{}
 	return t
@@ -194,176 +212,67 @@ func (t *Table) addAll(conn session.ConnID, path string, places []place) bool {
 
 func (t *Table) add(conn session.ConnID, r Registry, path string, m modes) {
 	t.sweep(sweptWithOne)
-	reg := &t.mu.registries[r]
-	w := t.waitsOf(conn)
-	s := reg.spots[path]
-	if s == nil {
-		path = strings.Clone(path)
-		s = &spot{path: path}
-		reg.spots[path] = s
-	}
-	at := s.find(conn)
+	w, id := t.waitsOf(conn), t.needSpot(r, path)
+	s := t.mu.spots.At(id)
+	at := t.mu.find(s, w.number)
 	if at == nil {
-		at = s.put(conn)
-	}
-	if !w.lists(r, s, at) { // it is new, or what the same connection left when it was forgotten
-		at.at, at.modes = int32(len(w.spots[r])), 0
-		w.spots[r] = append(w.spots[r], s)
-		reg.total++
+		at = t.mu.put(s, w.number)
+		at.at = uint32(len(w.spots[r]))
+		w.spots[r] = append(w.spots[r], id)
+		t.mu.registries[r].total++
 		t.weigh(w, s, 1)
 	}
 	if m == recursive && at.modes&recursive == 0 {
+		at.modes |= m
 		w.recursive++
 		t.mu.recursive++
-		t.mu.slots.number(w)
-		if s.below == nil {
-			s.below = &subtree{}
-			t.mu.above.Add(s.path, s)
+		below := &t.mu.needCrowd(s).below
+		if below.len() == 0 {
+			t.mu.above.Add(strings.Clone(path), id)
 		}
-		s.below.add(w.slot, len(t.mu.slots.waits))
+		below.add(w.number, len(t.mu.numbers.waits))
+		return
 	}
 	at.modes |= m
 }
 
-// lists reports whether the connection of a watcher has it still.
-func (w *waits) lists(r Registry, s *spot, at *watcher) bool {
-	return w != nil && int(at.at) < len(w.spots[r]) && w.spots[r][at.at] == s
-}
-
 // unlist takes a spot out of the list of a connection; the last one takes its place.
-func (t *Table) unlist(w *waits, r Registry, at int32, conn session.ConnID) {
+func (t *Table) unlist(w *waits, r Registry, at uint32) {
 	list := w.spots[r]
-	t.weigh(w, list[at], -1)
-	end := int32(len(list) - 1)
+	if !w.gone {
+		t.mu.registries[r].total--
+		t.weigh(w, t.mu.spots.At(list[at]), -1)
+	}
+	end := uint32(len(list) - 1)
 	if last := list[end]; at != end {
 		list[at] = last
-		last.find(conn).at = at
+		t.mu.find(t.mu.spots.At(last), w.number).at = at
 	}
-	list[end] = nil
 	w.spots[r] = list[:end]
-}
-
-func (s *spot) find(conn session.ConnID) *watcher {
-	if s.first.conn == conn {
-		return &s.first
-	}
-	if i := s.place(conn); i >= 0 {
-		return &s.more[i]
-	}
-	return nil
-}
-
-// place returns where in more a connection is, -1 if it is not there.
-func (s *spot) place(conn session.ConnID) int {
-	if s.places == nil {
-		return slices.IndexFunc(s.more, func(w watcher) bool { return w.conn == conn })
-	}
-	if i, ok := s.places[conn]; ok {
-		return i
-	}
-	return -1
-}
-
-func (s *spot) put(conn session.ConnID) *watcher {
-	if s.first.conn == 0 {
-		s.first.conn = conn
-		return &s.first
-	}
-	s.more = append(s.more, watcher{conn: conn})
-	if s.places == nil {
-		s.notePlaces()
-	} else {
-		s.places[conn] = len(s.more) - 1
-	}
-	return &s.more[len(s.more)-1]
-}
-
-// notePlaces notes the places of all, if they are many.
-func (s *spot) notePlaces() {
-	s.places = nil
-	if len(s.more) <= searchMax {
-		return
-	}
-	s.places = make(map[session.ConnID]int, len(s.more))
-	for i, w := range s.more {
-		s.places[w.conn] = i
-	}
 }
 
 // drop takes modes away from a watcher, and the watcher, the spot and the
 // connection's note of it when nothing is left.
 func (t *Table) drop(r Registry, path string, conn session.ConnID, m modes) bool {
-	reg := &t.mu.registries[r]
-	s := reg.spots[path]
-	if s == nil {
+	w, id := t.mu.byConn[conn], t.spot(r, path)
+	if w == nil || id == 0 {
 		return false
 	}
-	at, w := s.find(conn), t.mu.byConn[conn]
-	if at == nil || at.modes&m == 0 || !w.lists(r, s, at) {
+	s := t.mu.spots.At(id)
+	at := t.mu.find(s, w.number)
+	if at == nil || at.modes&m == 0 {
 		return false
 	}
 	if at.modes&m&recursive != 0 {
 		w.recursive--
 		t.mu.recursive--
-		t.unwatch(s, w)
+		t.unwatch(s, w.number)
 	}
 	at.modes &^= m
-	if at.modes != 0 {
-		return true
+	if at.modes == 0 {
+		t.unlist(w, r, at.at)
+		t.take(r, id, w.number)
 	}
-	reg.total--
-	t.unlist(w, r, at.at, conn)
-	if s.take(conn) {
-		t.remove(r, s)
-	}
-	return true
-}
-
-// remove takes out a spot where nobody waits.
-func (t *Table) remove(r Registry, s *spot) {
-	delete(t.mu.registries[r].spots, s.path)
-	if s.below != nil {
-		s.below = nil
-		t.mu.above.Remove(s.path)
-	}
-}
-
-// unwatch takes a connection out of those that watch all below a spot.
-func (t *Table) unwatch(s *spot, w *waits) {
-	if s.below == nil || !w.numbered {
-		return
-	}
-	if s.below.remove(w.slot); s.below.len() == 0 {
-		s.below = nil
-		t.mu.above.Remove(s.path)
-	}
-}
-
-// take removes a watcher; true if it was the last one.
-func (s *spot) take(conn session.ConnID) bool {
-	if s.first.conn == conn {
-		return !s.promote()
-	}
-	i, last := s.place(conn), len(s.more)-1
-	delete(s.places, conn)
-	if moved := s.more[last]; i != last {
-		s.more[i] = moved
-		if s.places != nil {
-			s.places[moved.conn] = i
-		}
-	}
-	s.more = s.more[:last]
-	return false
-}
-
-// promote makes another watcher the first; false if there is none.
-func (s *spot) promote() bool {
-	last := len(s.more) - 1
-	if last < 0 {
-		return false
-	}
-	s.first, s.more = s.more[last], s.more[:last]
-	delete(s.places, s.first.conn)
 	return true
 }
 
@@ -420,28 +329,14 @@ func (t *Table) sweep(n int) {
 				if n--; n < 0 {
 					return
 				}
-				end := len(g.spots[r]) - 1
-				t.leave(Registry(r), g.spots[r][end], g)
-				g.spots[r][end] = nil
-				g.spots[r] = g.spots[r][:end]
+				end := uint32(len(g.spots[r]) - 1)
+				id := g.spots[r][end]
+				t.unwatch(t.mu.spots.At(id), g.number)
+				t.unlist(g, Registry(r), end)
+				t.take(Registry(r), id, g.number)
 			}
 		}
-		t.mu.slots.release(g)
+		t.mu.numbers.release(g)
 		t.mu.gone = slices.Delete(t.mu.gone, 0, 1)
-	}
-}
-
-// leave takes a watcher out of a spot, unless it has fired since, or its connection has set
-// it again.
-func (t *Table) leave(r Registry, s *spot, g *waits) {
-	if r == Data {
-		t.unwatch(s, g)
-	}
-	at := s.find(g.conn)
-	if at == nil || t.mu.byConn[g.conn].lists(r, s, at) {
-		return
-	}
-	if s.take(g.conn) {
-		t.remove(r, s)
 	}
 }

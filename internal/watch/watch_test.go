@@ -125,7 +125,7 @@ func compare(t *testing.T, table *Table) {
 	}
 	for table.portion = 7; table.Sweep(); {
 	}
-	if c := table.Counts(); c != (Counts{}) || len(table.mu.byConn) != 0 || table.mu.recursive != 0 {
+	if c := table.Counts(); c != (Counts{}) || len(table.mu.byConn) != 0 || table.mu.recursive != 0 || table.mu.spots.Len() != 0 || table.mu.above.Len() != 0 {
 		t.Fatalf("something is left: %+v", c)
 	}
 	if many == 0 {
@@ -190,27 +190,62 @@ func TestForgetTakesNoLongerForManyWatches(t *testing.T) {
 	}
 }
 
-// judgePlaces compares the places that are noted with those that are: where many watch
-// one path, they are not searched one after the other. It returns at how many paths.
+// judgePlaces compares what the spots, the connections and the index say of each other, and the
+// places that are noted with those that are: where many watch one path, they are not searched
+// one after the other. It returns at how many paths.
 func judgePlaces(t *testing.T, table *Table) (many int) {
 	t.Helper()
-	for r := range table.mu.registries {
-		for path, s := range table.mu.registries[r].spots {
-			if s.places == nil {
-				if len(s.more) > searchMax {
-					t.Fatalf("%s: %d watchers without places", path, len(s.more))
-				}
-				continue
-			}
-			many++
-			if len(s.places) != len(s.more) {
-				t.Fatalf("%s: %d places of %d watchers", path, len(s.places), len(s.more))
-			}
-			for i, w := range s.more {
-				if at, ok := s.places[w.conn]; !ok || at != i {
-					t.Fatalf("%s: connection %d is at %d, noted is %d, %t", path, w.conn, i, at, ok)
+	m := &table.mu
+	watchers, spots := 0, map[uint32]bool{}
+	for _, w := range m.numbers.waits {
+		if w == nil {
+			continue
+		}
+		for r := range w.spots {
+			for place, id := range w.spots[r] {
+				s := m.spots.At(id)
+				spots[id] = true
+				watchers++
+				if at := m.find(s, w.number); at == nil || int(at.at) != place || table.spot(Registry(r), m.pathOf(s)) != id {
+					t.Fatalf("%d has %s at place %d of registry %d: %v", w.conn, m.pathOf(s), place, r, at)
 				}
 			}
+		}
+	}
+	crowds := 0
+	for id := range spots {
+		s := m.spots.At(id)
+		if watchers--; s.crowd == 0 {
+			continue
+		}
+		crowds++
+		c := m.crowds[s.crowd]
+		watchers -= len(c.more)
+		if len(c.more) == 0 && c.below.len() == 0 {
+			t.Fatalf("%s has a crowd of nobody", m.pathOf(s))
+		}
+		if c.places == nil {
+			if len(c.more) > searchMax {
+				t.Fatalf("%s: %d watchers without places", m.pathOf(s), len(c.more))
+			}
+			continue
+		}
+		many++
+		if len(c.places) != len(c.more) {
+			t.Fatalf("%s: %d places of %d watchers", m.pathOf(s), len(c.places), len(c.more))
+		}
+		for i, w := range c.more {
+			if at, ok := c.places[w.number]; !ok || int(at) != i {
+				t.Fatalf("%s: number %d is at %d, noted is %d, %t", m.pathOf(s), w.number, i, at, ok)
+			}
+		}
+	}
+	if held := len(m.crowds) - 1 - len(m.idle); watchers != 0 || len(spots) != m.spots.Len() || crowds != held {
+		t.Fatalf("%d watchers too few or many; %d spots of %d, %d crowds of %d", watchers, len(spots), m.spots.Len(), crowds, held)
+	}
+	for i, some := range m.numbers.told {
+		if some != 0 {
+			t.Fatalf("told from %d on: %x between events", 64*i, some)
 		}
 	}
 	return many

@@ -1,29 +1,16 @@
-package tree
+package compact
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"github.com/conclave-project/conclave/zk"
 )
-
-// chunksHeld is how many chunks an arena has from the runtime.
-func chunksHeld(a *arena) (n int) {
-	for _, c := range a.chunks {
-		if c != nil {
-			n++
-		}
-	}
-	return n
-}
 
 // checkArena fails unless each chunk is made of the live blocks, given by their numbers
 // with their lengths in granules, and of runs as long as they can be, and the lists have
 // these runs and no others.
-func checkArena(t *testing.T, a *arena, live map[uint32]uint32) {
+func checkArena(t *testing.T, a *Arena, live map[uint32]uint32) {
 	t.Helper()
 	runs, blocks, spare := map[uint32]uint32{}, 0, 0
 	for i, c := range a.chunks {
@@ -79,7 +66,7 @@ func checkArena(t *testing.T, a *arena, live map[uint32]uint32) {
 func TestArenaEqualsItsModel(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 3))
-		var a arena
+		var a Arena
 		type block struct {
 			at uint32
 			n  int
@@ -97,14 +84,14 @@ func TestArenaEqualsItsModel(t *testing.T) {
 			}
 			if len(blocks) > 0 && random.IntN(10) >= grow {
 				k := random.IntN(len(blocks))
-				a.free(blocks[k].at, blocks[k].n)
+				a.Free(blocks[k].at, blocks[k].n)
 				delete(live, blocks[k].at)
 				blocks[k] = blocks[len(blocks)-1]
 				blocks = blocks[:len(blocks)-1]
 				continue
 			}
 			n := random.IntN(sizes + 1)
-			b := block{a.alloc(n), n}
+			b := block{a.Alloc(n), n}
 			if _, taken := live[b.at]; taken {
 				t.Fatalf("seed %d, step %d: block %d is handed out twice", seed, i, b.at)
 			}
@@ -113,50 +100,11 @@ func TestArenaEqualsItsModel(t *testing.T) {
 		}
 		checkArena(t, &a, live)
 		for _, b := range blocks {
-			a.free(b.at, b.n)
+			a.Free(b.at, b.n)
 		}
 		checkArena(t, &a, nil)
-		if held := chunksHeld(&a); held != a.spare {
+		if held := a.Held() / chunkBytes; held != a.spare {
 			t.Fatalf("seed %d: %d chunks are held for nothing", seed, held)
-		}
-	}
-}
-
-// Data that grow a little with each write need other blocks each time. They hold no more
-// than some times their size, and nothing when they have gone.
-func TestMemoryOfGrowingData(t *testing.T) {
-	for _, shuffled := range []bool{false, true} {
-		w := newWorld(1)
-		const n = 3000
-		create := func(path string) {
-			w.apply(1, zk.Txn{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL(), ParentCversion: 1})
-		}
-		create("/d")
-		paths := make([]string, n)
-		for i := range paths {
-			paths[i] = fmt.Sprintf("/d/%05d", i)
-			create(paths[i])
-		}
-		most := 0
-		for size := 0; size <= 1200; size += 16 {
-			if shuffled {
-				w.random.Shuffle(n, func(i, j int) { paths[i], paths[j] = paths[j], paths[i] })
-			}
-			for _, path := range paths {
-				w.apply(1, zk.Txn{Op: zk.OpSetData, Path: path, Data: make([]byte, size), Version: int32(size)})
-			}
-			w.log = w.log[:0]
-			most = n * (size + 32)
-			if held := chunksHeld(&w.tree.blocks) * chunkBytes; held > 3*most+spareMax*chunkBytes {
-				t.Fatalf("shuffled %v: %d KB of data hold %d KB", shuffled, most>>10, held>>10)
-			}
-		}
-		t.Logf("shuffled %v: %d KB of data hold %d KB", shuffled, most>>10, chunksHeld(&w.tree.blocks)*chunkBytes>>10)
-		for _, path := range paths {
-			w.apply(1, zk.Txn{Op: zk.OpDelete, Path: path})
-		}
-		if held := chunksHeld(&w.tree.blocks); held > spareMax+1 {
-			t.Fatalf("shuffled %v: without any data %d chunks are held", shuffled, held)
 		}
 	}
 }
@@ -164,7 +112,7 @@ func TestMemoryOfGrowingData(t *testing.T) {
 // A client fills its quota with blocks of one class, keeps one of each chunk, and does the
 // same with the next class: a chunk that is not wholly free serves all classes as well.
 func TestMemoryOfEveryClassInTurn(t *testing.T) {
-	var a arena
+	var a Arena
 	const quota = 20 << 20
 	type block struct {
 		at uint32
@@ -175,23 +123,23 @@ func TestMemoryOfEveryClassInTurn(t *testing.T) {
 		size := int(granulesOf(class)) * granule
 		var filled []block
 		for ; used+size <= quota; used += size {
-			filled = append(filled, block{a.alloc(size), size})
+			filled = append(filled, block{a.Alloc(size), size})
 		}
 		for _, b := range filled {
 			if _, ok := kept[b.at/chunkBlocks]; !ok {
 				kept[b.at/chunkBlocks] = b
 				continue
 			}
-			a.free(b.at, b.n)
+			a.Free(b.at, b.n)
 			used -= b.n
 		}
-		if held := chunksHeld(&a) * chunkBytes; held > 2*quota+spareMax*chunkBytes {
+		if held := a.Held(); held > 2*quota+spareMax*chunkBytes {
 			t.Fatalf("class %d: %d MB hold %d MB", class, quota>>20, held>>20)
 		}
 	}
-	t.Logf("%d MB hold %d MB", quota>>20, chunksHeld(&a)*chunkBytes>>20)
+	t.Logf("%d MB hold %d MB", quota>>20, a.Held()>>20)
 	for _, b := range kept {
-		a.free(b.at, b.n)
+		a.Free(b.at, b.n)
 	}
 	checkArena(t, &a, nil)
 }
@@ -199,32 +147,76 @@ func TestMemoryOfEveryClassInTurn(t *testing.T) {
 // After 32 GiB of blocks no number is left for another chunk. A block that comes then is a
 // slice, which others of its class may take over, and a chunk that is free again serves again.
 func TestArenaGoesOnWithoutNumbers(t *testing.T) {
-	var a arena
-	last := a.alloc(classBytes)
+	var a Arena
+	last := a.Alloc(classBytes)
 	a.chunks = append(a.chunks, make([]*chunk, chunksMax-1)...) // as if they were full
 	for list := range a.runs {
 		for a.runs[list] != 0 {
 			a.takeRun(a.runs[list] - 1)
 		}
 	}
-	one, two := a.alloc(100), a.alloc(101)
+	one, two := a.Alloc(100), a.Alloc(101)
 	if one&bigMark == 0 || two&bigMark == 0 || one == two {
 		t.Fatalf("blocks %x and %x", one, two)
 	}
-	if !a.sameClass(100, 112) {
+	if !a.SameClass(100, 112) {
 		t.Fatal("they are of one class")
 	}
-	copy(a.bytes(one, 112), bytes.Repeat([]byte{7}, 112))
-	if got := a.bytes(two, 101); slices.Contains(got, 7) {
+	copy(a.Bytes(one, 112), bytes.Repeat([]byte{7}, 112))
+	if got := a.Bytes(two, 101); slices.Contains(got, 7) {
 		t.Error("the blocks are one")
 	}
-	a.free(one, 112)
-	a.free(two, 101)
+	a.Free(one, 112)
+	a.Free(two, 101)
 	if len(a.big) != 0 {
 		t.Errorf("%d blocks are left", len(a.big))
 	}
-	a.free(last, classBytes)
-	if block := a.alloc(100); block&bigMark != 0 {
+	a.Free(last, classBytes)
+	if block := a.Alloc(100); block&bigMark != 0 {
 		t.Errorf("block %x, and there is a free one in a chunk", block)
+	}
+}
+
+func TestArenaBlocksNeverOverlap(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 7))
+	var a Arena
+	type block struct {
+		at   uint32
+		n    int
+		mark byte
+	}
+	var live []block
+	for i := range 60000 {
+		if len(live) > 0 && random.IntN(5) < 2 {
+			k := random.IntN(len(live))
+			b := live[k]
+			for _, c := range a.Bytes(b.at, b.n) {
+				if c != b.mark {
+					t.Fatalf("step %d: block of %d bytes was overwritten", i, b.n)
+				}
+			}
+			a.Free(b.at, b.n)
+			live[k] = live[len(live)-1]
+			live = live[:len(live)-1]
+			continue
+		}
+		n := random.IntN(300)
+		if random.IntN(50) == 0 {
+			n = random.IntN(100_000)
+		}
+		b := block{a.Alloc(n), n, byte(i)}
+		for j := range a.Bytes(b.at, n) {
+			a.Bytes(b.at, n)[j] = b.mark
+		}
+		live = append(live, b)
+	}
+}
+
+func TestClassesCoverEverySize(t *testing.T) {
+	for n := 1; n <= classBytes; n++ {
+		class, granules := classOf(n)
+		if int(granules)*granule < n || granulesOf(class) != granules {
+			t.Fatalf("%d bytes: class %d of %d granules, by class %d", n, class, granules, granulesOf(class))
+		}
 	}
 }

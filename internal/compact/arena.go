@@ -1,24 +1,7 @@
-package tree
+package compact
 
 import "math/bits"
 
-// The arena hands out blocks of bytes. A block is addressed by a 32-bit number
-// that counts granules of 16 bytes: 32 GiB in all. Blocks come in classes of
-// size. Blocks above the largest class, and those for which no number is left,
-// are ordinary slices.
-//
-// What is not handed out lies in runs, each as long as it can be: a returned
-// block is joined with the runs before and after it, so that what was many small
-// blocks serves as a large one. A run is on the list of the largest class that
-// fits into it, a chunk that is wholly free on a list of its own, taken last. Of
-// such chunks few are kept, the others go back to the runtime.
-//
-// A run says in itself what it is:
-//
-//	first granule  4 bytes  the next run of its list
-//	               4 bytes  the one before it
-//	               4 bytes  its length in granules
-//	last granule   4 bytes  its length again, in the last 4 of the 16
 const (
 	granule     = 16
 	chunkBytes  = 128 << 10
@@ -37,7 +20,26 @@ const (
 	chunkClass = classCount        // the list of the chunks that are wholly free
 )
 
-type arena struct {
+// Arena hands out blocks of bytes. A block is addressed by a 32-bit number
+// that counts granules of 16 bytes: 32 GiB in all. Blocks come in classes of
+// size. Blocks above the largest class, and those for which no number is left,
+// are ordinary slices.
+//
+// What is not handed out lies in runs, each as long as it can be: a returned
+// block is joined with the runs before and after it, so that what was many small
+// blocks serves as a large one. A run is on the list of the largest class that
+// fits into it, a chunk that is wholly free on a list of its own, taken last. Of
+// such chunks few are kept, the others go back to the runtime.
+//
+// A run says in itself what it is:
+//
+//	first granule  4 bytes  the next run of its list
+//	               4 bytes  the one before it
+//	               4 bytes  its length in granules
+//	last granule   4 bytes  its length again, in the last 4 of the 16
+//
+// The zero value is empty.
+type Arena struct {
 	chunks  []*chunk
 	gone    []uint32 // numbers of chunks that the runtime has again
 	spare   int      // chunks that are wholly free, and kept
@@ -68,8 +70,8 @@ func classOf(n int) (class int, granules uint32) {
 	return fineClasses + 4*(power-6) + int(part), 1<<power + (part+1)*step
 }
 
-// sameClass reports whether blocks of a and b bytes have the same size.
-func (a *arena) sameClass(x, y int) bool {
+// SameClass reports whether blocks of a and b bytes have the same size.
+func (a *Arena) SameClass(x, y int) bool {
 	if x > classBytes || y > classBytes {
 		return false
 	}
@@ -102,8 +104,8 @@ func listOf(granules uint32) int {
 	return class
 }
 
-// alloc returns a block of at least n bytes, with undefined content.
-func (a *arena) alloc(n int) uint32 {
+// Alloc returns a block of at least n bytes, with undefined content.
+func (a *Arena) Alloc(n int) uint32 {
 	if n > classBytes {
 		return a.allocBig(n)
 	}
@@ -123,7 +125,7 @@ func (a *arena) alloc(n int) uint32 {
 	return block
 }
 
-func (a *arena) allocBig(n int) uint32 {
+func (a *Arena) allocBig(n int) uint32 {
 	if a.big == nil {
 		a.big = map[uint32][]byte{}
 	}
@@ -137,8 +139,22 @@ func (a *arena) allocBig(n int) uint32 {
 	}
 }
 
-// free takes back a block that was allocated for n bytes.
-func (a *arena) free(block uint32, n int) {
+// SpareBytes is how much an arena keeps from the runtime at most though nothing of it is handed out.
+const SpareBytes = spareMax * chunkBytes
+
+// Held is how many bytes an arena has from the runtime for blocks up to the largest class.
+func (a *Arena) Held() int {
+	held := 0
+	for _, c := range a.chunks {
+		if c != nil {
+			held += chunkBytes
+		}
+	}
+	return held
+}
+
+// Free takes back a block that was allocated for n bytes.
+func (a *Arena) Free(block uint32, n int) {
 	if block&bigMark != 0 {
 		delete(a.big, block)
 		return
@@ -164,7 +180,7 @@ func (a *arena) free(block uint32, n int) {
 const chunksMax = bigMark / chunkBlocks
 
 // addChunk adds a chunk that is one run; false if there can be no more.
-func (a *arena) addChunk() bool {
+func (a *Arena) addChunk() bool {
 	number := uint32(len(a.chunks))
 	switch last := len(a.gone) - 1; {
 	case last >= 0:
@@ -180,7 +196,7 @@ func (a *arena) addChunk() bool {
 }
 
 // nextFilled returns the first list from list on that has runs, or -1.
-func (a *arena) nextFilled(list int) int {
+func (a *Arena) nextFilled(list int) int {
 	at := list / 64
 	w := a.filled[at] >> (list % 64) << (list % 64)
 	for {
@@ -194,8 +210,8 @@ func (a *arena) nextFilled(list int) int {
 	}
 }
 
-// bytes returns the first n bytes of a block.
-func (a *arena) bytes(block uint32, n int) []byte {
+// Bytes returns the first n bytes of a block.
+func (a *Arena) Bytes(block uint32, n int) []byte {
 	if block&bigMark != 0 {
 		return a.big[block][:n:n]
 	}

@@ -1,4 +1,4 @@
-package tree
+package compact
 
 import "encoding/binary"
 
@@ -8,7 +8,7 @@ import "encoding/binary"
 // run is the first granule of one, to be read and written.
 type run []byte
 
-func (a *arena) run(block uint32) run { return a.bytes(block, granule) }
+func (a *Arena) run(block uint32) run { return a.Bytes(block, granule) }
 
 func (r run) next() uint32   { return binary.LittleEndian.Uint32(r) }
 func (r run) prev() uint32   { return binary.LittleEndian.Uint32(r[4:]) }
@@ -24,7 +24,7 @@ func (r run) lengthEnd() uint32 { return binary.LittleEndian.Uint32(r[12:]) }
 
 // putRun puts granules that are not handed out at the head of the list for them. Neither
 // neighbor is a run.
-func (a *arena) putRun(block, length uint32) {
+func (a *Arena) putRun(block, length uint32) {
 	list := listOf(length)
 	r := a.run(block)
 	r.setNext(a.runs[list])
@@ -43,7 +43,7 @@ func (a *arena) putRun(block, length uint32) {
 }
 
 // takeRun takes a run from its list and returns its length.
-func (a *arena) takeRun(block uint32) (length uint32) {
+func (a *Arena) takeRun(block uint32) (length uint32) {
 	r := a.run(block)
 	length = r.length()
 	list := listOf(length)
@@ -63,7 +63,7 @@ func (a *arena) takeRun(block uint32) (length uint32) {
 }
 
 // setEnds notes that a run begins and ends here, or does no more.
-func (a *arena) setEnds(block, length uint32, on bool) {
+func (a *Arena) setEnds(block, length uint32, on bool) {
 	ends := &a.chunks[block/chunkBlocks].ends
 	for _, at := range [2]uint32{block % chunkBlocks, (block + length - 1) % chunkBlocks} {
 		if on {
@@ -75,7 +75,7 @@ func (a *arena) setEnds(block, length uint32, on bool) {
 }
 
 // isEnd reports whether a run begins or ends with a granule.
-func (a *arena) isEnd(block uint32) bool {
+func (a *Arena) isEnd(block uint32) bool {
 	at := block % chunkBlocks
 	return a.chunks[block/chunkBlocks].ends[at/64]>>(at%64)&1 != 0
 }

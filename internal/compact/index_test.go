@@ -1,0 +1,65 @@
+package compact
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// Records come and go at random, few of them with one hash, and all are found, and no others.
+func TestIndexEqualsItsModel(t *testing.T) {
+	for seed := range uint64(4) {
+		random := rand.New(rand.NewPCG(seed, 5))
+		x, names := NewIndex(), Slab[int]{}
+		hash := func(name int) uint64 {
+			if seed%2 == 1 { // many share a hash
+				return x.Hash(0, fmt.Sprint(name/4)) &^ 63
+			}
+			return x.Hash(uint32(name%3), fmt.Sprint(name))
+		}
+		ids, most := map[int]uint32{}, 0
+		for step := range 40_000 {
+			name := random.IntN(2000)
+			id, found := x.Find(hash(name), func(id uint32) bool { return *names.At(id) == name })
+			if want, ok := ids[name]; found != ok || id != want {
+				t.Fatalf("seed %d, step %d: %d is at %d (%v), not %d (%v)", seed, step, name, id, found, want, ok)
+			}
+			switch grows := step/8000%2 == 0; {
+			case !found && (grows || random.IntN(4) == 0):
+				id = names.Take()
+				*names.At(id) = name
+				x.Put(hash(name), id)
+				ids[name] = id
+			case found && (!grows || random.IntN(4) == 0):
+				x.Remove(hash(name), id)
+				names.Give(id)
+				delete(ids, name)
+			}
+			if most = max(most, len(ids)); x.Len() != len(ids) || names.Len() != len(ids) {
+				t.Fatalf("seed %d, step %d: %d in the index, %d records for %d", seed, step, x.Len(), names.Len(), len(ids))
+			}
+		}
+		if most < 1000 {
+			t.Errorf("seed %d: no more than %d were there", seed, most)
+		}
+	}
+}
+
+// A pointer to a record stays good while others come, and what was returned comes again, empty.
+func TestRecordsDoNotMove(t *testing.T) {
+	var s Slab[[3]int]
+	first := s.Take()
+	p := s.At(first)
+	p[1] = 7
+	for range 3 * chunkRecords {
+		if id := s.Take(); id == 0 || id == first || *s.At(id) != [3]int{} {
+			t.Fatalf("record %d: %v", id, *s.At(id))
+		}
+	}
+	if p != s.At(first) || p[1] != 7 {
+		t.Errorf("the first is %v", *s.At(first))
+	}
+	if s.Give(first); s.Take() != first || *s.At(first) != [3]int{} {
+		t.Errorf("the first, taken again: %v", *s.At(first))
+	}
+}
