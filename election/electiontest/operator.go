@@ -217,6 +217,9 @@ func testElections(t *testing.T, s Suite) {
 	}
 	for _, name := range oddNames {
 		s.release(t, backend, s.acquire(t, backend, s.newClaim(name, "me")))
+		if names, err := op.Elections(s.within(t)); err != nil || !slices.Contains(names, name) {
+			t.Errorf("elections %q, %v, without %q, which has just been held", names, err, name)
+		}
 	}
 	held := s.acquire(t, backend, s.newClaim("held", "me"))
 	defer s.release(t, backend, held)

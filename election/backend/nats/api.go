@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
@@ -89,6 +90,33 @@ func (s *store) last(ctx context.Context, key string) (message, error) {
 		m.deleted = header.Get("KV-Operation") != "" || header.Get("Nats-Marker-Reason") != ""
 	}
 	return m, err
+}
+
+// subjects returns the keys of which the leader of the stream has a message, also one that says
+// that the key was deleted; none if there is no bucket. It tells some at a time.
+func (s *store) subjects(ctx context.Context) (keys []string, err error) {
+	for {
+		var answer struct {
+			Total int `json:"total"`
+			State struct {
+				Subjects map[string]uint64 `json:"subjects"`
+			} `json:"state"`
+		}
+		body := map[string]any{"subjects_filter": s.subject(">"), "offset": len(keys)}
+		err := s.request(ctx, "STREAM.INFO", body, &answer)
+		if hasCode(err, jetstream.JSErrCodeStreamNotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for subject := range answer.State.Subjects {
+			keys = append(keys, strings.TrimPrefix(subject, s.subject("")))
+		}
+		if len(answer.State.Subjects) == 0 || len(keys) >= answer.Total {
+			return keys, nil
+		}
+	}
 }
 
 // publish puts a message if the last one of its key has the revision.

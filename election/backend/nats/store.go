@@ -216,14 +216,17 @@ func (s *store) WaitTold(ctx context.Context, name, version string, limit time.D
 	})
 }
 
-// Names returns the names of all keys.
+// Names returns the names of all keys: those of which the leader of the stream has a message
+// (nats-J3) that is no deletion. The client library reads the keys from a replica, which may
+// lack the latest, and knows of no others.
 func (s *store) Names(ctx context.Context) ([]string, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	bucket, err := s.js.KeyValue(ctx, s.options.Bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return nil, nil
+	all, err := s.subjects(ctx)
+	if err != nil || len(all) == 0 {
+		return nil, s.explain("read", err)
 	}
+	bucket, err := s.js.KeyValue(ctx, s.options.Bucket)
 	if err != nil {
 		return nil, s.explain("read", err)
 	}
@@ -231,11 +234,26 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	if err != nil && !errors.Is(err, jetstream.ErrNoKeysFound) {
 		return nil, s.explain("read", err)
 	}
-	var names []string
+	there := make(map[string]bool, len(keys))
 	for _, key := range keys {
-		if name, ours := nameOf(key); ours {
-			names = append(names, name)
+		there[key] = true
+	}
+	var names []string
+	for _, key := range all {
+		name, ours := nameOf(key)
+		if !ours {
+			continue
 		}
+		if !there[key] {
+			m, err := s.last(ctx, key)
+			if err != nil {
+				return nil, s.explain("read", err)
+			}
+			if m.revision == 0 || m.deleted {
+				continue
+			}
+		}
+		names = append(names, name)
 	}
 	return names, nil
 }
