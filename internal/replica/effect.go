@@ -109,10 +109,11 @@ func (e *Effects) anAsked() *Asked {
 // reset starts a new step. Payloads are given away with the records: the disk
 // writes them while the next step goes on.
 func (e *Effects) reset() {
-	e.Disk, e.Ensembles, e.Remapped, e.Unasked = nil, Ensembles{}, false, 0
+	e.Ensembles, e.Remapped, e.Unasked = Ensembles{}, false, 0
+	clear(e.Disk)
 	clear(e.Links)
 	clear(e.Votes)
-	e.Links, e.Votes = e.Links[:0], e.Votes[:0]
+	e.Disk, e.Links, e.Votes = e.Disk[:0], e.Links[:0], e.Votes[:0]
 	for i := range e.Audited {
 		if a := e.Audited[i].Asked; a != nil && len(e.asked) < askedKept {
 			*a = Asked{}

@@ -227,6 +227,7 @@ func (d *delivery) flush() {
 	}
 	clear(d.dirty)
 	d.dirty, d.last = d.dirty[:0], nil
+	d.server.lent = 0
 }
 
 // alarm wakes the loop at a time that changes. Mostly it moves on, as with every

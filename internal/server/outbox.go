@@ -86,6 +86,28 @@ func (o *outbox) borrow() {
 	}
 }
 
+// lend gives an outbox in which replies of the loop gather a loan, once they are more than
+// a quiet connection keeps. Called with mu held, by the loop: what it lends in a step is
+// written at its end.
+func (o *outbox) lend() {
+	s := o.conn.server
+	if len(o.bytes) < outboxKeep/2 || cap(o.bytes) >= loanBytes || o.writing || o.conn.input.raw == nil || s.lent == lentMax {
+		return
+	}
+	s.lent++
+	o.bytes = append(loans.Get().(*[loanBytes]byte)[:0], o.bytes...)
+}
+
+// lentMax is how many loans the loop gives in one step: 4 MiB.
+const lentMax = 256
+
+// keep lets a quiet connection have a buffer for what comes next. Called with mu held.
+func (o *outbox) keep(spare []byte) {
+	if cap(o.bytes) == 0 {
+		o.bytes = spare[:0]
+	}
+}
+
 // spareOf returns what an outbox may keep of bytes that were sent, and takes a loan back.
 func spareOf(sent []byte) []byte {
 	if cap(sent) == loanBytes {
@@ -141,6 +163,7 @@ func (o *outbox) take(spare []byte, again bool) (bytes []byte, closing, ok bool)
 		return nil, true, true
 	}
 	if len(o.bytes) == 0 {
+		o.keep(spare)
 		return nil, o.ended, o.ended
 	}
 	o.writing = true
@@ -184,6 +207,7 @@ func (c *conn) reply(h wire.ReplyHeader, r *zk.Result) (written int) {
 	c.out.mu.Lock()
 	if !c.out.ended && !c.out.over {
 		before := len(c.out.bytes)
+		c.out.lend()
 		c.out.bytes = wire.AppendReply(c.out.bytes, h, r)
 		written = len(c.out.bytes) - before
 		c.replies.note(written)
@@ -334,8 +358,7 @@ func (c *conn) flushOnce() {
 	}
 	n, err := c.writeNow(bytes)
 	if err == nil && n == len(bytes) {
-		spareOf(bytes)
-		if c.out.rest() {
+		if c.out.rest(spareOf(bytes)) {
 			return
 		}
 		bytes = nil
@@ -349,14 +372,15 @@ func (c *conn) flushOnce() {
 	})
 }
 
-// rest ends the writing if there is nothing more.
-func (o *outbox) rest() bool {
+// rest ends the writing if there is nothing more. A buffer was left over.
+func (o *outbox) rest(spare []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.bytes) > 0 || o.ended || o.over {
 		return false
 	}
 	o.writing, o.flying = false, 0
+	o.keep(spare)
 	o.count()
 	return true
 }

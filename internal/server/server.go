@@ -38,6 +38,7 @@ type Server struct {
 	digestToldMs             int64 // when a digest that differs was logged last; of the loop
 	recovery                 Recovery
 	spareWork                []diskWork // of the loop
+	lent                     int        // loans in this step; of the loop
 
 	questions chan func() // to be answered by the loop, see inspect
 
