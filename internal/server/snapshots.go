@@ -106,7 +106,7 @@ func (s *Server) takeSnapshot(b *replicadisk.Snapshot) {
 
 // writeSnapshot writes all of it, while transactions go on.
 func (s *Server) writeSnapshot(b *replicadisk.Snapshot) error {
-	bytes, err := b.Save(s.disk.data.Store(), s.halted)
+	bytes, err := b.Save(s.disk.data.Store(), takingTurns(s.halted))
 	if err != nil {
 		return err
 	}
@@ -116,6 +116,22 @@ func (s *Server) writeSnapshot(b *replicadisk.Snapshot) error {
 	s.snaps.ready.Store(true)
 	return nil
 }
+
+// takingTurns returns a function to be called between the portions of long work: it waits for as long
+// as the portion before has taken, then asks halt. So what clients wait for has the disk, and a
+// core, for half of the time at least, and soon: a portion is short.
+func takingTurns(halt func() error) func() error {
+	began := time.Now()
+	return func() error {
+		time.Sleep(min(time.Since(began), pauseMax))
+		began = time.Now()
+		return halt()
+	}
+}
+
+// pauseMax bounds how long a server that ends waits for a pause. A portion takes as long only
+// on a disk that hangs.
+const pauseMax = 100 * time.Millisecond
 
 // at is when the last one was whole, zero before the first.
 func (s *snapshots) at() time.Time {

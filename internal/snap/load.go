@@ -76,7 +76,7 @@ func loadFile(fsys vfs.FS, dir string, file File, options Options, sink Sink) (I
 		return Info{}, fmt.Errorf("load snapshot: %w", err)
 	}
 	defer f.Close()
-	disk := &diskReader{r: f}
+	disk := &diskReader{r: vfs.Ahead(f)}
 	d := &decoder{name: name, disk: disk, max: options.BufferBytesMax, sink: sink}
 	if d.r, err = decompressor(file.Compression, disk); err != nil {
 		return Info{}, d.unpackError(err)

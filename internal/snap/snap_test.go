@@ -333,12 +333,12 @@ func TestALongSnapshotIsSyncedInPortions(t *testing.T) {
 	must(t, w.Begin(0, 0))
 	must(t, w.Node("", nil, -1, &zk.StatPersisted{}))
 	data := make([]byte, 1<<20)
-	for i := range 5 * portionSynced >> 20 {
+	for i := range 5 * vfs.PortionBytes >> 20 {
 		must(t, w.Node(fmt.Sprintf("/n%d", i), data, -1, &zk.StatPersisted{}))
 	}
 	must(t, w.End(5, zk.Digest{}, 5))
 	must(t, w.Commit())
-	if most < portionSynced/2 || most > 2*portionSynced {
+	if most < vfs.PortionBytes/2 || most > 2*vfs.PortionBytes {
 		t.Errorf("%d bytes waited for one sync", most)
 	}
 }

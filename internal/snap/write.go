@@ -19,7 +19,7 @@ type Writer struct {
 	dir    string
 	name   string
 	temp   string
-	file   vfs.File
+	file   vfs.Stream
 	packer io.WriteCloser
 
 	appeared bool
@@ -35,7 +35,7 @@ func Create(fsys vfs.FS, dir string, zxid zk.Zxid, c Compression) (*Writer, erro
 		return nil, fmt.Errorf("create snapshot %s: %w", name, err)
 	}
 	w.file = file
-	if w.packer, err = compressor(c, &portions{file: file}); err != nil {
+	if w.packer, err = compressor(c, file); err != nil {
 		w.Abort()
 		return nil, fmt.Errorf("create snapshot %s: %w", name, err)
 	}
@@ -45,13 +45,13 @@ func Create(fsys vfs.FS, dir string, zxid zk.Zxid, c Compression) (*Writer, erro
 
 // createTemp creates a file that no other Writer has: a leader's state may be saved
 // while a periodic snapshot of the same zxid is written.
-func (w *Writer) createTemp() (vfs.File, error) {
+func (w *Writer) createTemp() (vfs.Stream, error) {
 	for temp := filepath.Join(w.dir, tempPrefix+w.name); ; temp += "+" {
 		if taken, err := vfs.Exists(w.fs, temp); err != nil {
 			return nil, err
 		} else if !taken {
 			w.temp = temp
-			return w.fs.Create(temp)
+			return vfs.CreateStream(w.fs, temp)
 		}
 	}
 }
@@ -126,23 +126,4 @@ func (w *Writer) Abort() {
 		_ = w.fs.Remove(w.temp) // what stays is ignored and removed at the next start
 		w.temp = ""
 	}
-}
-
-// portions is a file that is made durable portion by portion while it is written. A sync of
-// all of it at the end would hold up those of the log, on the same disk, for as long.
-type portions struct {
-	file     vfs.File
-	unsynced int
-}
-
-// portionSynced is how many bytes may wait for a sync.
-const portionSynced = 4 << 20
-
-func (p *portions) Write(b []byte) (int, error) {
-	n, err := p.file.Write(b)
-	if p.unsynced += n; err == nil && p.unsynced >= portionSynced {
-		p.unsynced = 0
-		err = p.file.Sync()
-	}
-	return n, err
 }

@@ -2,6 +2,7 @@ package osfs
 
 import (
 	"errors"
+	"math/bits"
 	"os"
 	"syscall"
 )
@@ -19,6 +20,16 @@ func allocate(f *os.File, old, size int64) error {
 		return errNotSupported
 	}
 	return err
+}
+
+// Prefetch implements vfs.Prefetcher. The call has other arguments on machines of 32 bits.
+func (f *file) Prefetch(offset, bytes int64) {
+	if bits.UintSize == 64 {
+		_ = control(f.File, "readahead", func(fd int) error {
+			_, _, _ = syscall.Syscall(syscall.SYS_READAHEAD, uintptr(fd), uintptr(offset), uintptr(bytes))
+			return nil
+		})
+	}
 }
 
 // control runs a system call on f's descriptor, again when a signal broke it.

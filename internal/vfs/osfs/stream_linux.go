@@ -1,0 +1,110 @@
+package osfs
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// stream is a file that goes past the page cache, where the file system can do that (O_DIRECT):
+// nothing is copied there, nothing else is evicted from it, and no crowd of dirty pages stands
+// between the log and the disk.
+type stream struct {
+	file   *file
+	buffer []byte     // what was not written yet, in memory that is aligned as direct writes need it
+	cached vfs.Stream // the file where it is written as any other, nil while it is not
+}
+
+const (
+	streamBytes = 256 << 10 // of one direct write: a sync of the log waits for one at most
+	streamAlign = 4 << 10   // in memory and in the file, for any disk
+)
+
+// CreateStream implements vfs.Streams.
+func (fs FS) CreateStream(name string) (vfs.Stream, error) {
+	f, err := open(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_DIRECT)
+	if errors.Is(err, syscall.EINVAL) {
+		if f, err = fs.Create(name); err == nil {
+			return vfs.Portions(f), nil
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &stream{file: f.(*file), buffer: aligned()}, nil
+}
+
+// aligned returns an empty buffer for direct writes.
+func aligned() []byte {
+	b := make([]byte, streamBytes+streamAlign)
+	skip := streamAlign - int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))%streamAlign)
+	return b[skip : skip : skip+streamBytes]
+}
+
+// Write implements vfs.Stream.
+func (s *stream) Write(p []byte) (written int, err error) {
+	for written < len(p) && s.cached == nil {
+		n := copy(s.buffer[len(s.buffer):streamBytes], p[written:])
+		s.buffer = s.buffer[:len(s.buffer)+n]
+		written += n
+		if len(s.buffer) == streamBytes {
+			if err := s.flush(); err != nil {
+				return written, err
+			}
+		}
+	}
+	if written == len(p) {
+		return written, nil
+	}
+	n, err := s.cached.Write(p[written:])
+	return written + n, err
+}
+
+// flush writes the buffer, which is full. Where the file system, or the disk, turns out not to
+// write directly, the rest is written as that of any file.
+func (s *stream) flush() error {
+	n, err := s.file.Write(s.buffer)
+	if errors.Is(err, syscall.EINVAL) {
+		s.buffer = s.buffer[n:]
+		return s.finish()
+	}
+	s.buffer = s.buffer[:0]
+	return err
+}
+
+// finish ends the direct writes: the end of a file is of no length that they could have.
+func (s *stream) finish() error {
+	err := control(s.file.File, "fcntl", func(fd int) error {
+		flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFL, 0)
+		if errno == 0 {
+			_, _, errno = syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_SETFL, flags&^uintptr(syscall.O_DIRECT))
+		}
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.cached = vfs.Portions(s.file)
+	_, err = s.cached.Write(s.buffer)
+	s.buffer = nil
+	return err
+}
+
+// Sync implements vfs.Stream.
+func (s *stream) Sync() error {
+	if s.cached == nil {
+		if err := s.finish(); err != nil {
+			return err
+		}
+	}
+	return s.cached.Sync()
+}
+
+// Close implements vfs.Stream.
+func (s *stream) Close() error { return s.file.Close() }
