@@ -25,12 +25,9 @@ func (v *Reader) page(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	if req.Version <= 0 {
 		return zk.ErrBadArguments
 	}
-	n, ok := v.Tree.Find(req.Path)
-	if !ok {
-		return zk.ErrNoNode
-	}
-	if !v.Auth.Allow(n.ACL(), zk.PermRead, who.Identities) {
-		return zk.ErrNoAuth
+	n, code := v.readable(req, who)
+	if code != zk.OK {
+		return code
 	}
 	run := v.Run + "." + strconv.Itoa(v.Tree.Replaced())
 	after, ok := following(n, run, string(req.Data))

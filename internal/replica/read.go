@@ -168,14 +168,23 @@ func (v *Reader) exists(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	return zk.OK
 }
 
-// get serves what needs READ on a znode that exists.
-func (v *Reader) get(req *zk.Request, who Caller, res *zk.Result) zk.Code {
+// readable finds a znode that must exist, and which the caller may read.
+func (v *Reader) readable(req *zk.Request, who Caller) (tree.Node, zk.Code) {
 	n, ok := v.Tree.Find(req.Path)
 	if !ok {
-		return zk.ErrNoNode
+		return n, zk.ErrNoNode
 	}
 	if !v.Auth.Allow(n.ACL(), zk.PermRead, who.Identities) {
-		return zk.ErrNoAuth
+		return n, zk.ErrNoAuth
+	}
+	return n, zk.OK
+}
+
+// get serves what needs READ on a znode that exists.
+func (v *Reader) get(req *zk.Request, who Caller, res *zk.Result) zk.Code {
+	n, code := v.readable(req, who)
+	if code != zk.OK {
+		return code
 	}
 	registry := watch.Child
 	if req.Op == zk.OpGetData {

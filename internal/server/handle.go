@@ -281,10 +281,12 @@ func (h *handling) putLong(cost int64) {
 		c.ended = true
 		return
 	}
-	h.lock()
-	if !c.out.ended && !c.out.over {
-		h.answer()
-		h.put()
+	if !h.list() {
+		h.lock()
+		if !c.out.ended && !c.out.over {
+			h.answer()
+			h.put()
+		}
 	}
 	h.crowded = len(c.out.bytes) > outboxCrowded
 	h.unlock()
@@ -292,13 +294,69 @@ func (h *handling) putLong(cost int64) {
 	c.server.answers.release(cost) // it is counted with the outbox now
 }
 
+// list answers with a long list of children, which is read in portions: else each writer, and all
+// readers behind it, would wait for all of it. It returns false if the request is for something
+// else, or the children change too often. Both are locked if it has answered.
+func (h *handling) list() bool {
+	c, w := h.conn, h.w
+	if op := w.request.Op; op != zk.OpGetChildren && op != zk.OpGetChildren2 {
+		return false
+	}
+	reader, who := c.server.reader, h.caller()
+	for range listings {
+		var l replica.Listing
+		more, ok := true, true
+		for more && ok {
+			reader.Tree.RLock()
+			more, ok = reader.List(&w.request, who, &l)
+			reader.Tree.RUnlock()
+		}
+		if !ok {
+			continue
+		}
+		if h.lock(); c.out.ended || c.out.over {
+			return true
+		}
+		if reader.Listed(&w.request, who, &l, &w.answer) {
+			h.putList(&l)
+			return true
+		}
+		h.unlock()
+	}
+	return false
+}
+
+// listings is how often a list is read in portions while its children change.
+const listings = 3
+
 // put puts the answer into the outbox.
 func (h *handling) put() {
 	c, w := h.conn, h.w
+	before := h.beginPut()
+	c.out.bytes = wire.AppendReply(c.out.bytes, w.answer.Header(&w.request, c.server.reader.Tree.LastZxid()), &w.answer.Result)
+	h.endPut(before)
+}
+
+// putList is put for an answer of which the names stand elsewhere.
+func (h *handling) putList(l *replica.Listing) {
+	c, w := h.conn, h.w
+	if w.answer.Code != zk.OK {
+		h.put()
+		return
+	}
+	before, header := h.beginPut(), w.answer.Header(&w.request, c.server.reader.Tree.LastZxid())
+	c.out.bytes = wire.AppendListReply(c.out.bytes, header, w.request.Op, l.Names, l.Count, &w.answer.Result.Stat)
+	h.endPut(before)
+}
+
+func (h *handling) beginPut() (before int) {
+	h.conn.out.borrow()
+	return len(h.conn.out.bytes)
+}
+
+func (h *handling) endPut(before int) {
+	c, w := h.conn, h.w
 	o := &c.out
-	o.borrow()
-	before := len(o.bytes)
-	o.bytes = wire.AppendReply(o.bytes, w.answer.Header(&w.request, c.server.reader.Tree.LastZxid()), &w.answer.Result)
 	h.replied += int64(len(o.bytes) - before)
 	c.replies.note(len(o.bytes) - before)
 	c.spaces.note(w.request.Path, len(o.bytes)-before, &c.server.meters.spaces)
@@ -308,12 +366,15 @@ func (h *handling) put() {
 	c.stats.sent++
 }
 
+func (h *handling) caller() replica.Caller {
+	return replica.Caller{Conn: h.conn.id, Session: zk.SessionID(h.conn.sessionID.Load()), Identities: h.conn.identities}
+}
+
 // answer makes the answer to the request, and puts the events that come before it into the
 // outbox.
 func (h *handling) answer() {
 	c, w := h.conn, h.w
-	who := replica.Caller{Conn: c.id, Session: zk.SessionID(c.sessionID.Load()), Identities: c.identities}
-	c.server.reader.Read(&w.request, who, &w.answer)
+	c.server.reader.Read(&w.request, h.caller(), &w.answer)
 	before := len(c.out.bytes)
 	for i := range w.answer.Events {
 		c.out.bytes = wire.AppendEvent(c.out.bytes, &w.answer.Events[i])
@@ -344,7 +405,7 @@ func (h *handling) setWatches(all *zk.SetWatches) {
 }
 
 // lockedWatches is how many watches are set before writers get their turn.
-const lockedWatches = 1000
+const lockedWatches = 250
 
 // portionOf returns up to n watches of a list, and a list of the others, nil for none.
 func portionOf(all *zk.SetWatches, n int) (part zk.SetWatches, rest *zk.SetWatches) {

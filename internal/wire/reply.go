@@ -33,6 +33,18 @@ func AppendReply(b []byte, h ReplyHeader, r *zk.Result) []byte {
 	return endFrame(b, start)
 }
 
+// AppendListReply appends the frame of a reply of OK to getChildren or getChildren2: with names that
+// stand one after the other as they are in a reply, and are count.
+func AppendListReply(b []byte, h ReplyHeader, op zk.Op, names []byte, count int, stat *zk.Stat) []byte {
+	b, start := beginFrame(b)
+	b = jute.AppendInt(appendReplyHeader(b, h), int32(count))
+	b = append(b, names...)
+	if op == zk.OpGetChildren2 {
+		b = appendStat(b, stat)
+	}
+	return endFrame(b, start)
+}
+
 func appendReplyHeader(b []byte, h ReplyHeader) []byte {
 	b = jute.AppendInt(b, h.Xid)
 	b = jute.AppendLong(b, int64(h.Zxid))
