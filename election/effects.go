@@ -127,7 +127,7 @@ func (g Grant) check() error {
 }
 
 func (r *run) elect(e elector.Elect) {
-	r.lastErr = nil
+	r.lastErr, r.lossErr = nil, nil
 	a := r.attempts[e.Attempt]
 	t := &term{claim: a.claim, attempt: e.Attempt, token: a.grant.Token, files: a.grant.Files,
 		guard: a.grant.Guard, clock: r.elector.options.Clock}

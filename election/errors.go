@@ -53,7 +53,7 @@ type LostError struct {
 	Election string
 	Token    Token
 	Reason   Reason
-	// Err is the last error of the backend, nil when there was none.
+	// Err is the last error of the backend before the loss, nil when there was none.
 	Err error
 }
 

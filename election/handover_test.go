@@ -175,13 +175,16 @@ func (proven) Renew(_ context.Context, grant election.Grant) (election.Grant, er
 }
 
 func TestRequestOfARenewalThatProvesNoMoreIsHonoured(t *testing.T) {
-	e := elector(t, proven{electiontest.NewStore(nil)}, election.Options{Once: true, ID: "a", Lease: 4 * time.Second})
-	if err := e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
-		<-ctx.Done()
-		return nil
-	}); err != nil {
-		t.Errorf("Run returned %v, expected the end of a leader that has resigned", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c := electiontest.VirtualClock(1)
+		e := elector(t, proven{electiontest.NewStore(c)}, election.Options{Once: true, ID: "a", Lease: 4 * time.Second, Clock: c})
+		if err := e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
+			<-ctx.Done()
+			return nil
+		}); err != nil {
+			t.Errorf("Run returned %v, expected the end of a leader that has resigned", err)
+		}
+	})
 }
 
 // slow is a store that releases a leadership at once and answers late.
@@ -199,37 +202,40 @@ func (s slow) Release(ctx context.Context, grant election.Grant) error {
 // TestHandOverOfAnEndingLeadershipIsNotMadeOfTheNext, which begins before the
 // store has said that the one before was released.
 func TestHandOverOfAnEndingLeadershipIsNotMadeOfTheNext(t *testing.T) {
-	store := slow{newChoosy(), make(chan struct{})}
-	e := elector(t, store, election.Options{ID: "a", Lease: time.Second})
-	ctx, cancel := context.WithCancel(awaittest.Within(t))
-	led, ending, end := make(chan election.Leadership), make(chan struct{}), make(chan struct{})
-	ended := make(chan error, 1)
-	go func() {
-		ended <- e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
-			led <- lead
-			<-ctx.Done()
-			select {
-			case ending <- struct{}{}:
-			case <-end: // the second
-			}
-			<-end
-			return nil
-		})
-	}()
-	(<-led).Resign()
-	<-ending
-	if err := e.TransferTo(ctx, "b"); !errors.Is(err, election.ErrNotLeader) {
-		t.Fatalf("the hand-over of an ending leadership: %v", err)
-	}
-	close(end)
-	<-led // again
-	go func() { _ = e.TransferTo(ctx, "c") }()
-	if id := <-store.asked; id != "c" {
-		t.Errorf("%q is nominated, asked for was c", id)
-	}
-	close(store.answer)
-	cancel()
-	<-ended
+	synctest.Test(t, func(t *testing.T) {
+		c := electiontest.VirtualClock(1)
+		store := slow{choosy{electiontest.NewStore(c), make(chan string, 10), make(chan error)}, make(chan struct{})}
+		e := elector(t, store, election.Options{ID: "a", Lease: time.Second, Clock: c})
+		ctx, cancel := context.WithCancel(awaittest.Within(t))
+		led, ending, end := make(chan election.Leadership), make(chan struct{}), make(chan struct{})
+		ended := make(chan error, 1)
+		go func() {
+			ended <- e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+				led <- lead
+				<-ctx.Done()
+				select {
+				case ending <- struct{}{}:
+				case <-end: // the second
+				}
+				<-end
+				return nil
+			})
+		}()
+		(<-led).Resign()
+		<-ending
+		if err := e.TransferTo(ctx, "b"); !errors.Is(err, election.ErrNotLeader) {
+			t.Fatalf("the hand-over of an ending leadership: %v", err)
+		}
+		close(end)
+		<-led // again
+		go func() { _ = e.TransferTo(ctx, "c") }()
+		if id := <-store.asked; id != "c" {
+			t.Errorf("%q is nominated, asked for was c", id)
+		}
+		close(store.answer)
+		cancel()
+		<-ended
+	})
 }
 
 // halting is a clock on which a test halts the loop of Run, before the loop waits.

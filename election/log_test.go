@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
@@ -16,37 +17,40 @@ import (
 )
 
 func TestEventsAreLoggedWithTheirReasons(t *testing.T) {
-	var text strings.Builder
-	l := &log{}
-	logger := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelInfo,
-		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		}}))
-	store := electiontest.NewStore(nil)
-	e := elector(t, store, election.Options{Once: true, ID: "a", Lease: 600 * time.Millisecond,
-		OnEvent: election.LogEvents(logger, l.add)})
-	_ = e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
-		store.Take("jobs")
-		<-ctx.Done()
-		return nil
-	})
-	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
-	want := []string{
-		`level=INFO msg="election elected" election=jobs attempt=1 token=1 lease=600ms`,
-		`level=WARN msg="election lost" election=jobs attempt=1 token=1 reason=`,
-	}
-	for i, prefix := range want {
-		at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, prefix) })
-		if at < i {
-			t.Errorf("no line in its place begins with %s:\n%s", prefix, text.String())
+	synctest.Test(t, func(t *testing.T) {
+		c := electiontest.VirtualClock(1)
+		var text strings.Builder
+		l := &log{}
+		logger := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelInfo,
+			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey {
+					return slog.Attr{}
+				}
+				return a
+			}}))
+		store := electiontest.NewStore(c)
+		e := elector(t, store, election.Options{Once: true, ID: "a", Lease: 600 * time.Millisecond, Clock: c,
+			OnEvent: election.LogEvents(logger, l.add)})
+		_ = e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
+			store.Take("jobs")
+			<-ctx.Done()
+			return nil
+		})
+		lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+		want := []string{
+			`level=INFO msg="election elected" election=jobs attempt=1 token=1 lease=600ms`,
+			`level=WARN msg="election lost" election=jobs attempt=1 token=1 reason=`,
 		}
-	}
-	if l.count(election.EventLost) != 1 {
-		t.Errorf("the next function was told %v", l.kinds())
-	}
+		for i, prefix := range want {
+			at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, prefix) })
+			if at < i {
+				t.Errorf("no line in its place begins with %s:\n%s", prefix, text.String())
+			}
+		}
+		if l.count(election.EventLost) != 1 {
+			t.Errorf("the next function was told %v", l.kinds())
+		}
+	})
 }
 
 func TestContextOfTheFunctionKnowsItsLeadership(t *testing.T) {

@@ -78,6 +78,7 @@ type run struct {
 	reason    elector.Reason
 	why       Reason // the last leadership ends or has ended, for Status
 	lastErr   error
+	lossErr   error // lastErr, but no failed release: that comes after a loss, and explains none
 	refused   error // by the store, for good; see elector.Refused
 	healthErr error
 	outcome   outcome
@@ -283,6 +284,9 @@ func (r *run) note(kind EventKind, attempt uint64, err error) {
 		return
 	}
 	r.lastErr = err
+	if kind != EventReleaseFailed {
+		r.lossErr = err
+	}
 	event := Event{Kind: kind, Attempt: attempt, Err: err}
 	if kind == EventRenewFailed {
 		event.Remaining = r.remaining()
@@ -369,7 +373,7 @@ func (r *run) resign(ctx context.Context) error {
 func (r *run) result() error {
 	r.outcome.repanic()
 	own := r.outcome.own()
-	lost := &LostError{r.elector.name, r.outcome.token, Reason(r.reason), r.lastErr}
+	lost := &LostError{r.elector.name, r.outcome.token, Reason(r.reason), r.lossErr}
 	switch r.reason {
 	case elector.Refused:
 		return fmt.Errorf("election %q: %w", r.elector.name, r.refused)

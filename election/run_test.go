@@ -272,17 +272,20 @@ func TestGoexitOfTheFunctionEndsTheLeadership(t *testing.T) {
 
 // TestResignWhileTheStoreIsPartitionedDoesNotHang (scenario-E14).
 func TestResignWhileTheStoreIsPartitionedDoesNotHang(t *testing.T) {
-	store, l := electiontest.NewFaulty(electiontest.NewStore(nil)), &log{}
-	e := elector(t, store, election.Options{Once: true, Lease: 500 * time.Millisecond, OnEvent: l.add})
-	err := e.Run(awaittest.Within(t), func(ctx context.Context, lead election.Leadership) error {
-		store.Cut()
-		lead.Resign()
-		<-ctx.Done()
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		c := electiontest.VirtualClock(1)
+		store, l := electiontest.NewFaulty(electiontest.NewStore(c)), &log{}
+		e := elector(t, store, election.Options{Once: true, Lease: 500 * time.Millisecond, Clock: c, OnEvent: l.add})
+		err := e.Run(awaittest.Within(t), func(ctx context.Context, lead election.Leadership) error {
+			store.Cut()
+			lead.Resign()
+			<-ctx.Done()
+			return nil
+		})
+		if err != nil || l.count(election.EventLost) != 1 {
+			t.Errorf("Run returned %v, lost told %d times", err, l.count(election.EventLost))
+		}
 	})
-	if err != nil || l.count(election.EventLost) != 1 {
-		t.Errorf("Run returned %v, lost told %d times", err, l.count(election.EventLost))
-	}
 }
 
 type refusing struct{ *electiontest.Store }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
@@ -36,35 +37,38 @@ func TestShortEndLimitIsNotWithoutEnd(t *testing.T) {
 // TestNegativeEndLimitIsWithoutEnd: a function that goes on for longer than a lease is
 // not reported, and keeps the election.
 func TestNegativeEndLimitIsWithoutEnd(t *testing.T) {
-	const lease = 200 * time.Millisecond
-	var ending, renewed atomic.Int64
-	kept := make(chan struct{})
-	e := elector(t, electiontest.NewStore(nil), election.Options{Once: true, ID: "a", Lease: lease, EndLimit: -1,
-		OnEvent: func(e election.Event) {
-			switch {
-			case e.Kind == election.EventEnding:
-				ending.Store(time.Now().UnixNano())
-			case e.Kind == election.EventStuck, e.Kind == election.EventLost && renewed.Load() < 10:
-				t.Errorf("%v after %d renewals", e.Kind, renewed.Load())
-			case e.Kind == election.EventRenewed && ending.Load() != 0:
-				if renewed.Add(1) == 10 { // more than two leases
-					close(kept)
+	synctest.Test(t, func(t *testing.T) {
+		c := electiontest.VirtualClock(1)
+		const lease = 200 * time.Millisecond
+		var ending, renewed atomic.Int64
+		kept := make(chan struct{})
+		e := elector(t, electiontest.NewStore(c), election.Options{Once: true, ID: "a", Lease: lease, EndLimit: -1, Clock: c,
+			OnEvent: func(e election.Event) {
+				switch {
+				case e.Kind == election.EventEnding:
+					ending.Store(time.Now().UnixNano())
+				case e.Kind == election.EventStuck, e.Kind == election.EventLost && renewed.Load() < 10:
+					t.Errorf("%v after %d renewals", e.Kind, renewed.Load())
+				case e.Kind == election.EventRenewed && ending.Load() != 0:
+					if renewed.Add(1) == 10 { // more than two leases
+						close(kept)
+					}
 				}
-			}
-		}})
-	leads, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = e.Run(awaittest.Within(t), func(context.Context, election.Leadership) error { close(leads); <-kept; return nil })
-	}()
-	<-leads
-	go func() { _ = e.Resign(awaittest.Within(t)) }()
-	select {
-	case <-kept:
-	case <-time.After(10 * time.Second):
-		t.Fatalf("%d renewals while the function ends", renewed.Load())
-	}
-	<-done
+			}})
+		leads, done := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = e.Run(awaittest.Within(t), func(context.Context, election.Leadership) error { close(leads); <-kept; return nil })
+		}()
+		<-leads
+		go func() { _ = e.Resign(awaittest.Within(t)) }()
+		select {
+		case <-kept:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%d renewals while the function ends", renewed.Load())
+		}
+		<-done
+	})
 }
 
 // denying is a store that refuses every claim, and counts them.

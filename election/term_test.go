@@ -19,43 +19,46 @@ import (
 // with a log on a pipe that nobody reads, while the store loses renewals. The
 // function must have been told before anybody else leads.
 func TestBlockedLogDoesNotHoldUpTheEndOfALeadership(t *testing.T) {
-	inner := electiontest.NewStore(nil)
-	store := electiontest.NewFaulty(inner)
-	free, blocked := make(chan struct{}), make(chan struct{})
-	e := elector(t, store, election.Options{Once: true, ID: "a", Lease: 400 * time.Millisecond, OnEvent: func(ev election.Event) {
-		if ev.Kind == election.EventRenewFailed {
-			select {
-			case <-blocked:
-			default:
-				close(blocked)
+	synctest.Test(t, func(t *testing.T) {
+		c := electiontest.VirtualClock(1)
+		inner := electiontest.NewStore(c)
+		store := electiontest.NewFaulty(inner)
+		free, blocked := make(chan struct{}), make(chan struct{})
+		e := elector(t, store, election.Options{Once: true, ID: "a", Lease: 400 * time.Millisecond, Clock: c, OnEvent: func(ev election.Event) {
+			if ev.Kind == election.EventRenewFailed {
+				select {
+				case <-blocked:
+				default:
+					close(blocked)
+				}
+				<-free
 			}
-			<-free
-		}
-	}})
-	leads, done := make(chan context.Context, 1), make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
-			leads <- ctx
-			<-ctx.Done()
-			return ctx.Err()
+		}})
+		leads, done := make(chan context.Context, 1), make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
+				leads <- ctx
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		}()
+		old := <-leads
+		store.LoseReplies("renew", 1000)
+		<-blocked
+		store.Cut()
+		other := elector(t, inner, election.Options{Once: true, ID: "b", Lease: 400 * time.Millisecond, Clock: c})
+		_ = other.Run(awaittest.Within(t), func(context.Context, election.Leadership) error {
+			select {
+			case <-old.Done():
+			default:
+				t.Error("b leads, and the context of a's function is not done")
+			}
+			return nil
 		})
-	}()
-	old := <-leads
-	store.LoseReplies("renew", 1000)
-	<-blocked
-	store.Cut()
-	other := elector(t, inner, election.Options{Once: true, ID: "b", Lease: 400 * time.Millisecond})
-	_ = other.Run(awaittest.Within(t), func(context.Context, election.Leadership) error {
-		select {
-		case <-old.Done():
-		default:
-			t.Error("b leads, and the context of a's function is not done")
-		}
-		return nil
+		close(free)
+		<-done
 	})
-	close(free)
-	<-done
 }
 
 // TestBlockedLogHoldsUpNoCampaignAndLosesNoEnd: with OnEvent blocked the queue of events
@@ -108,81 +111,87 @@ func TestBlockedLogHoldsUpNoCampaignAndLosesNoEnd(t *testing.T) {
 // out, so that another leads.
 func TestWedgedFunctionIsReportedAndTheElectionGoesOn(t *testing.T) {
 	for _, how := range []string{"unhealthy", "resigned", "stopped"} {
-		t.Run(how, func(t *testing.T) {
-			var sick atomic.Bool
-			l, store := &log{}, electiontest.NewStore(nil)
-			stuck := make(chan election.Token, 10)
-			o := election.Options{Once: true, ID: "a", Lease: time.Second, EndLimit: 300 * time.Millisecond, OnEvent: l.add,
-				OnStuck: func(lead election.Leadership) { stuck <- lead.Token() }}
-			if how == "unhealthy" {
-				o.Health = func(context.Context) error {
-					if sick.Load() {
-						return errors.New("sick")
-					}
-					return nil
-				}
-				o.HealthEvery, o.HealthFailures = 10*time.Millisecond, 2
+		t.Run(how, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { wedged(t, how) }) })
+	}
+}
+
+func wedged(t *testing.T, how string) {
+	c := electiontest.VirtualClock(1)
+	var sick atomic.Bool
+	l, store := &log{}, electiontest.NewStore(c)
+	stuck := make(chan election.Token, 10)
+	o := election.Options{Once: true, ID: "a", Lease: time.Second, Clock: c, EndLimit: 300 * time.Millisecond, OnEvent: l.add,
+		OnStuck: func(lead election.Leadership) { stuck <- lead.Token() }}
+	if how == "unhealthy" {
+		o.Health = func(context.Context) error {
+			if sick.Load() {
+				return errors.New("sick")
 			}
-			e := elector(t, store, o)
-			ctx, cancel := context.WithCancel(awaittest.Within(t))
-			defer cancel()
-			leads, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-			go func() {
-				defer close(done)
-				_ = e.Run(ctx, func(context.Context, election.Leadership) error { close(leads); <-free; return nil })
-			}()
-			<-leads
-			began := time.Now()
-			switch how {
-			case "unhealthy":
-				sick.Store(true)
-			case "resigned":
-				go func() { _ = e.Resign(awaittest.Within(t)) }()
-			case "stopped":
-				cancel()
-			}
-			other := elector(t, store, election.Options{Once: true, ID: "b", Lease: time.Second})
-			if err := other.Run(awaittest.Within(t), func(_ context.Context, lead election.Leadership) error {
-				if took := time.Since(began); took < 300*time.Millisecond {
-					t.Errorf("another leads after %v already: the function had its time", took)
-				}
-				if token := <-stuck; token >= lead.Token() {
-					t.Errorf("token %d is stuck, and %d leads", token, lead.Token())
-				}
-				return nil
-			}); err != nil {
-				t.Errorf("nobody else was elected: %v", err)
-			}
-			close(free)
-			<-done
-			if stuck, lost := l.count(election.EventStuck), l.count(election.EventLost); stuck != 1 || lost != 1 {
-				t.Errorf("told %d times that it is stuck, %d times that it is lost", stuck, lost)
-			}
-		})
+			return nil
+		}
+		o.HealthEvery, o.HealthFailures = 10*time.Millisecond, 2
+	}
+	e := elector(t, store, o)
+	ctx, cancel := context.WithCancel(awaittest.Within(t))
+	defer cancel()
+	leads, free, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = e.Run(ctx, func(context.Context, election.Leadership) error { close(leads); <-free; return nil })
+	}()
+	<-leads
+	began := time.Now()
+	switch how {
+	case "unhealthy":
+		sick.Store(true)
+	case "resigned":
+		go func() { _ = e.Resign(awaittest.Within(t)) }()
+	case "stopped":
+		cancel()
+	}
+	other := elector(t, store, election.Options{Once: true, ID: "b", Lease: time.Second, Clock: c})
+	if err := other.Run(awaittest.Within(t), func(_ context.Context, lead election.Leadership) error {
+		if took := time.Since(began); took < 300*time.Millisecond {
+			t.Errorf("another leads after %v already: the function had its time", took)
+		}
+		if token := <-stuck; token >= lead.Token() {
+			t.Errorf("token %d is stuck, and %d leads", token, lead.Token())
+		}
+		return nil
+	}); err != nil {
+		t.Errorf("nobody else was elected: %v", err)
+	}
+	close(free)
+	<-done
+	if stuck, lost := l.count(election.EventStuck), l.count(election.EventLost); stuck != 1 || lost != 1 {
+		t.Errorf("told %d times that it is stuck, %d times that it is lost", stuck, lost)
 	}
 }
 
 // TestStoreThatGoesSilentLeavesATrace: no answer comes, neither good nor bad.
 func TestStoreThatGoesSilentLeavesATrace(t *testing.T) {
-	store := electiontest.NewFaulty(electiontest.NewStore(nil))
-	l := &log{}
-	e := elector(t, store, election.Options{Once: true, Lease: 400 * time.Millisecond, OnEvent: l.add})
-	var cause error
-	err := e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
-		store.Cut()
-		<-ctx.Done()
-		cause = context.Cause(ctx)
-		return ctx.Err()
-	})
-	for what, err := range map[string]error{"the cause of the function's context": cause, "what Run returns": err} {
-		var lost *election.LostError
-		if !errors.As(err, &lost) || lost.Err == nil || !strings.Contains(err.Error(), "not answered") {
-			t.Errorf("%s does not say that the store was silent: %v", what, err)
+	synctest.Test(t, func(t *testing.T) {
+		c := electiontest.VirtualClock(1)
+		store := electiontest.NewFaulty(electiontest.NewStore(c))
+		l := &log{}
+		e := elector(t, store, election.Options{Once: true, Lease: 400 * time.Millisecond, Clock: c, OnEvent: l.add})
+		var cause error
+		err := e.Run(awaittest.Within(t), func(ctx context.Context, _ election.Leadership) error {
+			store.Cut()
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return ctx.Err()
+		})
+		for what, err := range map[string]error{"the cause of the function's context": cause, "what Run returns": err} {
+			var lost *election.LostError
+			if !errors.As(err, &lost) || lost.Err == nil || !strings.Contains(err.Error(), "not answered") {
+				t.Errorf("%s does not say that the store was silent: %v", what, err)
+			}
 		}
-	}
-	if l.count(election.EventRenewFailed) == 0 {
-		t.Errorf("no renewal is said to have failed: %v", l.kinds())
-	}
+		if l.count(election.EventRenewFailed) == 0 {
+			t.Errorf("no renewal is said to have failed: %v", l.kinds())
+		}
+	})
 }
 
 // TestResignOfAnOldLeadershipEndsNoOther.

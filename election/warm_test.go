@@ -4,9 +4,12 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
@@ -14,12 +17,19 @@ import (
 // candidates run against one store, each until the test ends.
 type candidates struct {
 	t     *testing.T
+	clock clock.Clock
 	store election.Backend
 	leads chan string
 }
 
+// inAStore returns candidates in a bubble.
+func inAStore(t *testing.T) candidates {
+	c := electiontest.VirtualClock(1)
+	return candidates{t, c, record.New(record.NewMemory(c), record.Options{Clock: c}), make(chan string, 10)}
+}
+
 func (c candidates) run(o election.Options) *election.Elector {
-	o.Lease = 5 * time.Second // none of them waits for its end
+	o.Lease, o.Clock = 5*time.Second, c.clock // none of them waits for its end
 	e := elector(c.t, c.store, o)
 	ctx, cancel := context.WithCancel(awaittest.Within(c.t))
 	ended := make(chan struct{})
@@ -47,7 +57,11 @@ func hangs(asked chan<- struct{}) func(context.Context) error {
 // TestTransferGoesBeforeARivalThatNeverGetsReady: a candidate of higher priority
 // hangs in Warm; whom somebody asks for leads nevertheless.
 func TestTransferGoesBeforeARivalThatNeverGetsReady(t *testing.T) {
-	c := candidates{t, record.New(record.NewMemory(nil), record.Options{}), make(chan string, 10)}
+	synctest.Test(t, transferGoesBeforeARival)
+}
+
+func transferGoesBeforeARival(t *testing.T) {
+	c := inAStore(t)
 	asked := make(chan struct{})
 	a := c.run(election.Options{Once: true, ID: "a"})
 	<-c.leads
@@ -64,8 +78,10 @@ func TestTransferGoesBeforeARivalThatNeverGetsReady(t *testing.T) {
 
 // TestHandOverHasATimeLimit: the one asked for hangs in Warm, and the leader leads
 // on, free for the next request.
-func TestHandOverHasATimeLimit(t *testing.T) {
-	c := candidates{t, record.New(record.NewMemory(nil), record.Options{}), make(chan string, 10)}
+func TestHandOverHasATimeLimit(t *testing.T) { synctest.Test(t, handOverHasATimeLimit) }
+
+func handOverHasATimeLimit(t *testing.T) {
+	c := inAStore(t)
 	asked := make(chan struct{})
 	a := c.run(election.Options{Once: true, ID: "a", WarmLimit: 700 * time.Millisecond})
 	<-c.leads

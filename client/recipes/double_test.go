@@ -200,14 +200,16 @@ func TestMemberEntersAndLeavesThoughTheOneThatBeganIsGone(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	looks := dialed(t, addr, client.Options{})
 	join := func(c *client.Client, present int) {
 		group.Go(func() {
 			b := NewDoubleBarrier(c, "/db", 3, Options{})
 			left(b, b.Enter(awaittest.Within(t)))
 		})
-		for names := []string(nil); len(names) < present; {
-			names, _, _ = dialed(t, addr, client.Options{}).Children(awaittest.Within(t), "/db")
-		}
+		awaittest.Until(t, "it has joined", func() bool {
+			names, _, _ := looks.Children(awaittest.Within(t), "/db")
+			return len(names) >= present
+		})
 	}
 	join(dialed(t, addr, client.Options{}), 1)
 	join(slow, 2)

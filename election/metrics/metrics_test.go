@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -112,10 +113,12 @@ func names(want string) (names []string) {
 }
 
 // An elector tells all that there is to count.
-func TestElectorFeedsTheMetrics(t *testing.T) {
-	m := New()
+func TestElectorFeedsTheMetrics(t *testing.T) { synctest.Test(t, electorFeedsTheMetrics) }
+
+func electorFeedsTheMetrics(t *testing.T) {
+	m, c := New(), electiontest.VirtualClock(1)
 	renewed := make(chan struct{}, 100)
-	e, err := election.New(electiontest.NewStore(nil), "jobs", election.Options{Once: true, ID: "a", Lease: 200 * time.Millisecond,
+	e, err := election.New(electiontest.NewStore(c), "jobs", election.Options{Once: true, ID: "a", Lease: 200 * time.Millisecond, Clock: c,
 		OnEvent: m.OnEvent(func(e election.Event) {
 			if e.Kind == election.EventRenewed {
 				renewed <- struct{}{}
@@ -135,6 +138,7 @@ func TestElectorFeedsTheMetrics(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	synctest.Wait() // all is told
 	if testutil.ToFloat64(m.renewals) < 1 || testutil.ToFloat64(m.leading) != 0 ||
 		testutil.ToFloat64(m.changes.WithLabelValues("jobs", election.ReasonResigned.String())) != 1 {
 		t.Error("renewals, leading or changes were not counted")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/election/electiontest"
@@ -39,10 +40,14 @@ func TestLeaveEndsThoughTheOtherCannotWarmUp(t *testing.T) {
 
 // TestMemberThatLeavesIsCheckedForHealth: it has no seat any more, and leads what nobody
 // has taken yet.
-func TestMemberThatLeavesIsCheckedForHealth(t *testing.T) {
+func TestMemberThatLeavesIsCheckedForHealth(t *testing.T) { synctest.Test(t, whoLeavesIsChecked) }
+
+func whoLeavesIsChecked(t *testing.T) {
+	c := bubble{time.Now()}
 	var slow, sick atomic.Bool
 	warming := make(chan struct{}, 100)
 	g := newGroup(t, 4, func(o *partition.Options) {
+		o.Election.Clock = c
 		if slow.Load() {
 			o.Warm = func(ctx context.Context, _ int) error {
 				warming <- struct{}{}
@@ -59,7 +64,7 @@ func TestMemberThatLeavesIsCheckedForHealth(t *testing.T) {
 			return nil
 		}
 	})
-	store := electiontest.NewStore(nil)
+	store := electiontest.NewStore(c)
 	old := g.join(store, "old")
 	g.awaitEven("old")
 	slow.Store(true)

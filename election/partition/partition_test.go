@@ -180,9 +180,12 @@ func (g *group) during(f func()) (moves, gap int) {
 	return g.moves - before, g.gap
 }
 
-func TestJoinersGetTheirShareByTheFewestMoves(t *testing.T) {
-	store := electiontest.NewStore(nil)
-	g := newGroup(t, 12, func(o *partition.Options) { o.MaxMoves = 2 })
+func TestJoinersGetTheirShareByTheFewestMoves(t *testing.T) { synctest.Test(t, joinersGetTheirShare) }
+
+func joinersGetTheirShare(t *testing.T) {
+	c := bubble{time.Now()}
+	store := electiontest.NewStore(c)
+	g := newGroup(t, 12, func(o *partition.Options) { o.Election.Clock, o.MaxMoves = c, 2 })
 	g.join(store, "a")
 	g.awaitEven("a")
 	for _, step := range []struct {
@@ -240,10 +243,14 @@ func TestPartitionsOfALostMemberAreTakenOver(t *testing.T) {
 }
 
 // partition-P5: one that leaves hands over one at a time, while the rest goes on.
-func TestWhoLeavesHandsOver(t *testing.T) {
-	store := electiontest.NewStore(nil)
+func TestWhoLeavesHandsOver(t *testing.T) { synctest.Test(t, whoLeavesHandsOver) }
+
+func whoLeavesHandsOver(t *testing.T) {
+	c := bubble{time.Now()}
+	store := electiontest.NewStore(c)
 	warmed := make(chan string, 100)
 	g := newGroup(t, 8, func(o *partition.Options) {
+		o.Election.Clock = c
 		id := o.Election.ID
 		o.Warm = func(_ context.Context, p int) error {
 			warmed <- fmt.Sprint(id, p)
@@ -283,9 +290,12 @@ func TestWhoIsAloneLeavesAtOnce(t *testing.T) {
 // plain is a backend that cannot hand over, and shows no waiter.
 type plain struct{ election.Backend }
 
-func TestBackendThatCannotHandOverMovesByResigning(t *testing.T) {
-	store := plain{electiontest.NewStore(nil)}
-	g := newGroup(t, 6, nil)
+func TestBackendThatCannotHandOverMovesByResigning(t *testing.T) { synctest.Test(t, movesByResigning) }
+
+func movesByResigning(t *testing.T) {
+	c := bubble{time.Now()}
+	store := plain{electiontest.NewStore(c)}
+	g := newGroup(t, 6, func(o *partition.Options) { o.Election.Clock = c })
 	a := g.join(store, "a")
 	g.awaitEven("a")
 	moves, _ := g.during(func() {

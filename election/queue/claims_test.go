@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
@@ -86,8 +87,10 @@ type fixture struct {
 	granted chan election.Grant
 }
 
-func inQueue(t *testing.T, waiters int) *fixture {
-	f := &fixture{T: t, store: newMemory(), ended: make(map[string]chan error), granted: make(chan election.Grant, waiters)}
+func inQueue(t *testing.T, waiters int) *fixture { return inQueueOf(t, newMemory(), waiters) }
+
+func inQueueOf(t *testing.T, store *memory, waiters int) *fixture {
+	f := &fixture{T: t, store: store, ended: make(map[string]chan error), granted: make(chan election.Grant, waiters)}
 	f.backend = New(f.store, Options{})
 	t.Cleanup(func() { _ = f.backend.Close() })
 	var err error
@@ -167,8 +170,12 @@ func TestWaiterWhoseEntryIsRemovedGoesToTheEnd(t *testing.T) {
 }
 
 // TestWaiterKeepsItsLeaseAndItsPlace (queue-Q1).
-func TestWaiterKeepsItsLeaseAndItsPlace(t *testing.T) {
-	f := inQueue(t, 0)
+func TestWaiterKeepsItsLeaseAndItsPlace(t *testing.T) { synctest.Test(t, waiterKeepsItsPlace) }
+
+func waiterKeepsItsPlace(t *testing.T) {
+	store, began := newMemory(), time.Now()
+	store.now = func() clock.Instant { return clock.Instant(time.Since(began)) } // of the bubble
+	f := inQueueOf(t, store, 0)
 	one := newClaim(1, 2*time.Second)
 	ended := make(chan error, 1)
 	go func() {

@@ -22,6 +22,7 @@ type memory struct {
 	queues  map[string]*line
 	last    uint64        // revision of the latest change
 	changed chan struct{} // closed by it
+	now     func() clock.Instant
 }
 
 // line is one election.
@@ -41,7 +42,7 @@ type spot struct {
 }
 
 func newMemory() *memory {
-	return &memory{queues: make(map[string]*line), changed: make(chan struct{})}
+	return &memory{queues: make(map[string]*line), changed: make(chan struct{}), now: clock.Now}
 }
 
 var (
@@ -67,7 +68,7 @@ func (m *memory) change(name string, edit func(*line) (changed bool, err error))
 		m.queues[name] = q
 	}
 	before := len(q.entries)
-	q.entries = slices.DeleteFunc(q.entries, func(s *spot) bool { return clock.Now() > s.until })
+	q.entries = slices.DeleteFunc(q.entries, func(s *spot) bool { return m.now() > s.until })
 	m.last++
 	changed, err := edit(q)
 	if changed || len(q.entries) != before {
@@ -182,9 +183,9 @@ func (e *memoryEntry) held(edit func(*line, []*spot) (bool, error)) error {
 }
 
 func (e *memoryEntry) Create(context.Context) (Lease, error) {
-	sent := clock.Now()
+	sent := e.now()
 	err := e.change(e.claim.Election, func(q *line) (bool, error) {
-		q.entries = append(q.entries, &spot{lease: e.claim.Lease, until: clock.Now().Add(e.claim.Lease),
+		q.entries = append(q.entries, &spot{lease: e.claim.Lease, until: e.now().Add(e.claim.Lease),
 			Candidate: Candidate{ID: e.claim.ID, Priority: e.claim.Priority, Metadata: e.claim.Metadata, Key: e.claim.Nonce}})
 		return false, nil
 	})
@@ -201,9 +202,9 @@ func (e *memoryEntry) Enter(context.Context) error {
 }
 
 func (e *memoryEntry) Renew(context.Context) (Lease, error) {
-	sent := clock.Now()
+	sent := e.now()
 	err := e.own(func(_ *line, s *spot) (bool, error) {
-		s.until = clock.Now().Add(s.lease)
+		s.until = e.now().Add(s.lease)
 		s.renewals++
 		return true, nil
 	})

@@ -18,10 +18,10 @@ import (
 func TestCommandLivesOnALeaseShorterThanAskedFor(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "acting")
-	const lease = 4 * time.Second
+	const lease = 6 * time.Second
 	r := start(t, testOrder{Args: acting(path), Lease: time.Minute, Expires: true, Grants: lease})
 	awaittest.Until(t, "the command acts", acts(path, "1"))
-	r.livesFor(3*lease, path)
+	r.livesFor(2*lease, path)
 }
 
 // livesFor returns when so much time has passed, and fails if the command has
@@ -46,7 +46,7 @@ func (r *runner) livesFor(d time.Duration, path string) {
 func TestManySignalsDoNotHoldUpTheLease(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "acting")
-	r := start(t, testOrder{Args: acting(path), Lease: 2 * time.Second, Expires: true})
+	r := start(t, testOrder{Args: acting(path), Lease: 6 * time.Second, Expires: true})
 	awaittest.Until(t, "the command acts", acts(path, "1"))
 	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -61,7 +61,7 @@ func TestManySignalsDoNotHoldUpTheLease(t *testing.T) {
 		}
 	}()
 	defer func() { close(quit); <-ended }()
-	r.livesFor(6*time.Second, path)
+	r.livesFor(12*time.Second, path)
 }
 
 // TestStoppedGuardianDoesNotKeepTheElection: nobody notices the end of the command
@@ -70,7 +70,7 @@ func TestStoppedGuardianDoesNotKeepTheElection(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, end := filepath.Join(dir, "acting"), filepath.Join(dir, "end")
-	r := start(t, testOrder{Expires: true, Lease: time.Second, NoAlarm: true,
+	r := start(t, testOrder{Expires: true, Lease: 6 * time.Second, NoAlarm: true,
 		Args: []string{"sh", "-c", "echo 1 > " + path + "; until [ -e " + end + " ]; do sleep 0.01; done; exit 7"}})
 	awaittest.Until(t, "the command acts", acts(path, "1"))
 	guardian := r.guardian()
@@ -182,13 +182,15 @@ func TestGuardianThatHangsDoesNotKeepTheElection(t *testing.T) {
 // TestGuardianThatWasStoppedSeesTheRenewalsFirst: it stalls for longer
 // than the lease that it knew, and then does not look at the clock alone.
 func TestGuardianThatWasStoppedSeesTheRenewalsFirst(t *testing.T) {
+	t.Parallel()
+	const lease = 6 * time.Second
 	path := filepath.Join(t.TempDir(), "acting")
-	r := start(t, testOrder{Args: acting(path), Lease: 2 * time.Second, Expires: true, NoAlarm: true})
+	r := start(t, testOrder{Args: acting(path), Lease: lease, Expires: true, NoAlarm: true})
 	awaittest.Until(t, "the command acts", acts(path, "1"))
 	guardian := r.guardian()
 	for range 3 {
 		_ = syscall.Kill(guardian, syscall.SIGSTOP)
-		awaittest.RealTime(2100*time.Millisecond, "it is more than the lease")
+		awaittest.RealTime(lease+100*time.Millisecond, "it is more than the lease")
 		_ = syscall.Kill(guardian, syscall.SIGCONT)
 		before := len(lines(path))
 		awaittest.Until(t, "the command acts on", func() bool {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
@@ -260,7 +261,9 @@ func TestCandidateTriesOnWhileTheServiceIsBusy(t *testing.T) {
 }
 
 // TestRequestMayEndAfterItsContext: for a moment, so that its answer is known.
-func TestRequestMayEndAfterItsContext(t *testing.T) {
+func TestRequestMayEndAfterItsContext(t *testing.T) { synctest.Test(t, requestMayEnd) }
+
+func requestMayEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	work, done := remaining(ctx)
 	defer done()

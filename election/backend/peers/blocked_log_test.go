@@ -15,10 +15,12 @@ import (
 // A log that nobody reads (a full pipe) stops the member that leads, and calls
 // do not honour their contexts any more.
 func TestBlockedLogHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	var blocked atomic.Bool
 	gate := make(chan struct{})
 	i := 0
 	g := found(t, 3, func(o *peers.Options) {
+		patient(o)
 		if i == 0 {
 			o.Log = func(text string) {
 				if blocked.Load() && strings.Contains(text, "lost") {
@@ -32,9 +34,9 @@ func TestBlockedLogHoldsNobodyUp(t *testing.T) {
 	grant := acquire(t, g[0], claim("jobs", "leader", 0))
 	blocked.Store(os.Getenv("REVIEW_CONTROL") == "")
 	_ = g[2].Close() // one follower goes; a quorum is left
-	deadline := time.Now().Add(4 * time.Second)
+	deadline := time.Now().Add(3 * longer / 2)
 	for time.Now().Before(deadline) {
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), longer)
 		type answer struct {
 			grant election.Grant
 			err   error
@@ -48,9 +50,9 @@ func TestBlockedLogHoldsNobodyUp(t *testing.T) {
 				break
 			}
 			grant = a.grant
-		case <-time.After(2 * time.Second):
+		case <-time.After(2 * longer):
 			cancel()
-			t.Fatal("Renew has not returned 1.5 s after its context ended, because Log does not")
+			t.Fatalf("Renew has not returned %v after its context ended, because Log does not", longer)
 		}
 		cancel()
 	}

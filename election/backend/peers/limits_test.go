@@ -30,7 +30,7 @@ func TestLineThatIsTooLongHoldsUpNoOtherElection(t *testing.T) {
 	var lost atomic.Int64
 	g := found(t, 3, func(o *peers.Options) {
 		lostLinks(&lost)(o)
-		o.Lease = peers.LeaseDefault
+		patient(o)
 	})
 	for _, b := range g {
 		await(t, b, "x", whole)
@@ -103,7 +103,10 @@ func TestLineThatIsTooLongHoldsUpNoOtherElection(t *testing.T) {
 // Texts that a caller brings are no longer than those of candidates.
 func TestTextsOfCallersAreBounded(t *testing.T) {
 	var lost atomic.Int64
-	g := found(t, 3, lostLinks(&lost))
+	g := found(t, 3, func(o *peers.Options) {
+		lostLinks(&lost)(o)
+		patient(o)
+	})
 	for _, b := range g {
 		await(t, b, "x", whole)
 	}
@@ -172,7 +175,7 @@ func TestObserverOfAFullMemberSeesTheElectionOnceThereIsSpace(t *testing.T) {
 
 // A member that has no candidates in an election forgets those of others that wait no more.
 func TestMemberForgetsTheWaitersOfOthers(t *testing.T) {
-	g := found(t, 3, nil)
+	g := found(t, 3, patient)
 	for _, b := range g {
 		await(t, b, "x", whole)
 	}

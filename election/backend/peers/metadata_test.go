@@ -49,8 +49,10 @@ func leadsWith(size int) func(election.View, error) bool {
 // TestMetadataGoesToAMemberOnce: neither a heartbeat nor what else is said of the
 // election takes it along again.
 func TestMetadataGoesToAMemberOnce(t *testing.T) {
+	t.Parallel()
 	var written atomic.Int64
 	g := found(t, 3, func(o *peers.Options) {
+		patient(o)
 		if o.ID == "c" { // both others dial it
 			o.Listener = bytesListener{o.Listener, &written}
 		}

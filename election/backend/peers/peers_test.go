@@ -67,6 +67,12 @@ func open(t *testing.T, o peers.Options) *peers.Backend {
 	return openOn(t, osfs.New(), o)
 }
 
+// longer is a lease that outlasts a machine that is stalled, for leaders that are to stay.
+// Tests that watch them for more than that run beside each other.
+const longer = 5 * time.Second
+
+func patient(o *peers.Options) { o.Lease = longer }
+
 func openOn(t *testing.T, disk vfs.FS, o peers.Options) *peers.Backend {
 	t.Helper()
 	b, err := peers.NewOn(o, disk)
@@ -188,6 +194,7 @@ func TestNewGroupGoesOnAfterTheTokensOfTheOld(t *testing.T) {
 // A disk that hangs holds up the elections in which this member has to write, and
 // no others.
 func TestSlowDiskHoldsUpNoLeader(t *testing.T) {
+	t.Parallel()
 	var hangs sync.Mutex
 	slow := &vfs.Faulty{Disk: osfs.New(), Before: func(op vfs.Op) error {
 		if op.Kind == vfs.KindSync {
@@ -196,8 +203,7 @@ func TestSlowDiskHoldsUpNoLeader(t *testing.T) {
 		}
 		return nil
 	}}
-	const lease = 2 * time.Second
-	g := foundOn(t, slow, 3, func(o *peers.Options) { o.Lease = lease })
+	g := foundOn(t, slow, 3, patient)
 	grant := acquire(t, g[0], claim("x", "a", 0))
 	await(t, g[1], "x", func(v election.View, err error) bool { return v.Leader == "a" && err == nil })
 
@@ -210,7 +216,7 @@ func TestSlowDiskHoldsUpNoLeader(t *testing.T) {
 		}
 		second <- grant
 	}()
-	for start := time.Now(); time.Since(start) < 3*lease/2; {
+	for start := time.Now(); time.Since(start) < 3*longer/2; {
 		var err error
 		if grant, err = g[0].Renew(t.Context(), grant); err != nil {
 			t.Fatalf("a leader loses to a disk: %v", err)
@@ -276,11 +282,11 @@ var errBroken = errors.New("input/output error")
 // A member whose disk is full leads where it did, is elected nowhere else, and goes on
 // when there is space.
 func TestMemberWhoseDiskIsFullWaitsForSpace(t *testing.T) {
+	t.Parallel()
 	disk, fail := broken()
 	said := make(chan string, 100)
-	const lease = time.Second
 	b := foundOn(t, disk, 1, func(o *peers.Options) {
-		o.Lease, o.Log = lease, func(line string) { said <- line }
+		o.Lease, o.Log = longer, func(line string) { said <- line }
 	})[0]
 	grant := acquire(t, b, claim("x", "a", 0))
 	full := error(vfs.ErrNoSpace)
@@ -295,7 +301,7 @@ func TestMemberWhoseDiskIsFullWaitsForSpace(t *testing.T) {
 			break
 		}
 	}
-	for start := time.Now(); time.Since(start) < 2*lease; {
+	for start := time.Now(); time.Since(start) < 3*longer/2; {
 		var err error
 		if grant, err = b.Renew(t.Context(), grant); err != nil {
 			t.Fatalf("a leader loses to a full disk: %v", err)
@@ -322,9 +328,10 @@ func TestMemberWhoseDiskIsFullWaitsForSpace(t *testing.T) {
 
 // Heartbeats of all elections of a member go as one frame (peers-P5).
 func TestHeartbeatsOfManyElectionsGoInOnePacket(t *testing.T) {
+	t.Parallel()
 	const elections = 200
 	var writes atomic.Int64
-	g := found(t, 3, func(o *peers.Options) { o.Listener = countingListener{o.Listener, &writes} })
+	g := found(t, 3, func(o *peers.Options) { o.Lease, o.Listener = longer, countingListener{o.Listener, &writes} })
 	for i := range elections {
 		acquire(t, g[0], claim(fmt.Sprintf("shard/%03d", i), "a", 0))
 	}
@@ -336,7 +343,7 @@ func TestHeartbeatsOfManyElectionsGoInOnePacket(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	heartbeats := int64(time.Since(start)/(time.Second/5)) + 2
+	heartbeats := int64(time.Since(start)/(longer/5)) + 2
 	// b and c answer a on connections that they accepted, b and c send heartbeats to nobody.
 	if n := writes.Load() - before; n > 6*heartbeats {
 		t.Errorf("%d writes for %d heartbeats of %d elections", n, heartbeats, elections)
@@ -366,7 +373,7 @@ func (c countingConn) Write(p []byte) (int, error) {
 
 // If a leader dies, the one of the highest priority comes first.
 func TestPriorityDecidesWhoIsNext(t *testing.T) {
-	g := found(t, 3, nil)
+	g := found(t, 3, patient)
 	held := acquire(t, g[0], claim("x", "first", 0))
 	granted := make(chan string, 3)
 	for _, c := range []struct {
@@ -522,10 +529,11 @@ func TestURLs(t *testing.T) {
 // TestEveryProofIsNewsForTheHolder: it need not wait for its next renewal to count
 // its time from the youngest heartbeat that a quorum has answered.
 func TestEveryProofIsNewsForTheHolder(t *testing.T) {
-	backend := openMember(t, newGroup(t))
+	t.Parallel()
+	backend := found(t, 3, patient)[0]
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	grant, err := backend.Acquire(ctx, election.Claim{Election: "news", ID: "me", Nonce: strings.Repeat("a", 32), Lease: suiteLease})
+	grant, err := backend.Acquire(ctx, election.Claim{Election: "news", ID: "me", Nonce: strings.Repeat("a", 32), Lease: longer})
 	if err != nil {
 		t.Fatal(err)
 	}

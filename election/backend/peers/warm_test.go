@@ -13,7 +13,7 @@ import (
 // A holder gives a hand-over up and tries again while the candidate warms up: one
 // warm-up runs, and it serves both. When the candidate withdraws, its context ends.
 func TestClaimWarmsUpOnceAtATimeAndNotAfterItsEnd(t *testing.T) {
-	g := found(t, 3, nil)
+	g := found(t, 3, patient)
 	held := acquire(t, g[0], claim("x", "a", 0))
 	var running, most atomic.Int32
 	var last atomic.Bool

@@ -19,7 +19,7 @@ func TestEnsureDoesNotRenewWithoutPause(t *testing.T) {
 	var renewals atomic.Int64
 	third := make(chan struct{}) // from then on the session is older than what a renewal proves
 	threeTimes := sync.OnceFunc(func() { close(third) })
-	a, err := election.New(open(t, e.Servers()), "e", election.Options{ID: "a", Lease: 4 * time.Second, Once: true,
+	a, err := election.New(open(t, e.Servers()), "e", election.Options{ID: "a", Lease: 6 * time.Second, Once: true,
 		OnEvent: func(e election.Event) {
 			if e.Kind == election.EventRenewed {
 				if renewals.Add(1+int64(e.Missed)) >= 3 {

@@ -26,14 +26,14 @@ func TestLeaseEndsWhileTheSessionIsProven(t *testing.T) {
 	}
 	b := queue.New(s, queue.Options{Close: s.close})
 	defer b.Close()
-	c, err := s.session(ctx, 2*time.Second)
+	c, err := s.session(ctx, 8*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first, _ := c.ProvenUntil()
 	// A quarter of it before the lease, if that began now.
 	awaittest.Until(t, "half of the session has passed", func() bool { return clock.Now() >= first.Add(-c.Timeout()/2) })
-	grant, err := b.Acquire(ctx, election.Claim{Election: "e", ID: "a", Nonce: "0123456789abcdef0123456789abcdef", Lease: time.Second})
+	grant, err := b.Acquire(ctx, election.Claim{Election: "e", ID: "a", Nonce: "0123456789abcdef0123456789abcdef", Lease: 4 * time.Second})
 	for range 20 {
 		if err != nil {
 			t.Fatal(err)
