@@ -196,10 +196,12 @@ func (h *handling) reach(op zk.Op) bool {
 	return h.reached
 }
 
-// readsBehindMax is how many reads of a connection may wait in the loop behind
-// its writes. Their replies, of up to a frame each, come all at once: they must
-// fit in the outbox.
-const readsBehindMax = 32
+// readsBehindMax is how many reads of a connection may wait in the loop behind its writes.
+// Their replies come all at once, and take 2 MiB of the outbox, since a long answer is not
+// among them; of those that have become long meanwhile the loop makes some, and then ends the
+// connection. A client that pipelines more of them waits for its writes, and others share fewer
+// syncs with it.
+const readsBehindMax = 128
 
 // answersLong reports whether the answer to a read is long as things are. The loop makes
 // the answers to what comes after a write, of all connections whose writes are committed
