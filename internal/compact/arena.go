@@ -40,7 +40,7 @@ const (
 //
 // The zero value is empty.
 type Arena struct {
-	chunks  []*chunk
+	chunks  []chunk
 	gone    []uint32 // numbers of chunks that the runtime has again
 	spare   int      // chunks that are wholly free, and kept
 	runs    [chunkClass + 1]uint32
@@ -49,9 +49,11 @@ type Arena struct {
 	bigNext uint32
 }
 
+// chunk is zero while the runtime has it. Its parts have sizes that the runtime hands out without
+// loss.
 type chunk struct {
-	bytes [chunkBytes]byte
-	ends  [chunkBlocks / 64]uint64 // granules with which a run begins or ends
+	bytes *[chunkBytes]byte
+	ends  *[chunkBlocks / 64]uint64 // granules with which a run begins or ends
 }
 
 // classOf returns the class of a block of n bytes, and its size in granules.
@@ -146,7 +148,7 @@ const SpareBytes = spareMax * chunkBytes
 func (a *Arena) Held() int {
 	held := 0
 	for _, c := range a.chunks {
-		if c != nil {
+		if c.bytes != nil {
 			held += chunkBytes
 		}
 	}
@@ -169,7 +171,7 @@ func (a *Arena) Free(block uint32, n int) {
 		length += a.takeRun(block)
 	}
 	if length == chunkBlocks && a.spare == spareMax {
-		a.chunks[block/chunkBlocks] = nil
+		a.chunks[block/chunkBlocks] = chunk{}
 		a.gone = append(a.gone, block/chunkBlocks)
 		return
 	}
@@ -188,9 +190,9 @@ func (a *Arena) addChunk() bool {
 	case number == chunksMax:
 		return false
 	default:
-		a.chunks = append(a.chunks, nil)
+		a.chunks = append(a.chunks, chunk{})
 	}
-	a.chunks[number] = new(chunk)
+	a.chunks[number] = chunk{new([chunkBytes]byte), new([chunkBlocks / 64]uint64)}
 	a.putRun(number*chunkBlocks, chunkBlocks)
 	return true
 }

@@ -14,7 +14,7 @@ func checkArena(t *testing.T, a *Arena, live map[uint32]uint32) {
 	t.Helper()
 	runs, blocks, spare := map[uint32]uint32{}, 0, 0
 	for i, c := range a.chunks {
-		if c == nil {
+		if c.bytes == nil {
 			continue
 		}
 		var ends [chunkBlocks / 64]uint64
@@ -38,7 +38,7 @@ func checkArena(t *testing.T, a *Arena, live map[uint32]uint32) {
 			}
 			at, afterRun = at+length, true
 		}
-		if ends != c.ends {
+		if ends != *c.ends {
 			t.Fatalf("chunk %d: other ends are noted than there are", i)
 		}
 	}
@@ -149,7 +149,7 @@ func TestMemoryOfEveryClassInTurn(t *testing.T) {
 func TestArenaGoesOnWithoutNumbers(t *testing.T) {
 	var a Arena
 	last := a.Alloc(classBytes)
-	a.chunks = append(a.chunks, make([]*chunk, chunksMax-1)...) // as if they were full
+	a.chunks = append(a.chunks, make([]chunk, chunksMax-1)...) // as if they were full
 	for list := range a.runs {
 		for a.runs[list] != 0 {
 			a.takeRun(a.runs[list] - 1)

@@ -64,7 +64,7 @@ func (a *Arena) takeRun(block uint32) (length uint32) {
 
 // setEnds notes that a run begins and ends here, or does no more.
 func (a *Arena) setEnds(block, length uint32, on bool) {
-	ends := &a.chunks[block/chunkBlocks].ends
+	ends := a.chunks[block/chunkBlocks].ends
 	for _, at := range [2]uint32{block % chunkBlocks, (block + length - 1) % chunkBlocks} {
 		if on {
 			ends[at/64] |= 1 << (at % 64)
