@@ -40,7 +40,8 @@ func TestReasonOfARefusedReconfigIsLogged(t *testing.T) {
 		t.Errorf("the client got %v", err)
 	}
 	const want = "server.4=10.0.0.1:1:2|10.0.0.2:2:4:participant;0.0.0.0:5: a port for learners is one for votes as well"
-	if got := log.String(); !strings.Contains(got, "a reconfig was refused") || !strings.Contains(got, want) {
-		t.Errorf("the log:\n%s", got)
-	}
+	awaittest.Until(t, "the log has the reason", func() bool { // it is written aside
+		got := log.String()
+		return strings.Contains(got, "a reconfig was refused") && strings.Contains(got, want)
+	})
 }
