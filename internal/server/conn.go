@@ -51,6 +51,7 @@ type conn struct {
 	behind    int           // reads that went to the loop since it last had nothing; of the goroutine
 	expired   bool          // it had no session in time; of expireHandshakes
 	ended     bool          // the client closed its session: nothing more is read
+	rests     bool          // the last that came was a heartbeat alone
 
 	begun    uint64 // requests that went to the loop; of the goroutine
 	finished uint64 // those that it has answered; of the loop
@@ -92,17 +93,37 @@ func newConn(s *Server, socket net.Conn) *conn {
 
 // serve runs the connection to its end.
 func (c *conn) serve() {
-	defer c.close()
 	if !c.prove() || !c.handshake() {
 		if c.touchedMs.Load() != 0 { // refused: the loop has answered, and closes the socket
 			c.flush()
 			c.input.drain()
 		}
+		c.close()
 		return
 	}
 	c.holdToPace(c.identities)
+	c.rest()
+}
+
+// rest has a goroutine of its own wait for what comes next: one that has shaken hands, or has
+// handled a request, has a larger stack, which it would keep.
+func (c *conn) rest() { c.server.task(c.awake) }
+
+// awake goes on when something has come.
+func (c *conn) awake() {
+	c.input.await()
+	c.serveOn()
+}
+
+// serveOn handles requests until the client rests, which a heartbeat tells, or the end.
+func (c *conn) serveOn() {
 	for !c.ended && c.step() {
+		if c.rests {
+			c.rest()
+			return
+		}
 	}
+	defer c.close()
 	if c.ended {
 		c.awaitLast()
 	}

@@ -81,6 +81,13 @@ func (in *input) atEnd() bool {
 	return ended
 }
 
+// await waits until there is input, or the end, and needs next to nothing for it.
+func (in *input) await() {
+	if in.raw != nil && len(in.partial) == 0 {
+		_ = in.raw.Read(socketReady)
+	}
+}
+
 // read waits for input, and returns a scratch whose rest holds up to most bytes of it, after
 // what was kept. Only when something has come does it take a scratch.
 func (in *input) read(most int) (*scratch, error) {

@@ -11,6 +11,8 @@ var errNotPolled = errors.New("sockets are not polled on this system")
 
 func readSocket(uintptr, []byte) (n int, again bool, err error) { return 0, false, errNotPolled }
 
+func socketReady(uintptr) bool { return true }
+
 func socketEnded(uintptr) bool { return false }
 
 func writeSocket(uintptr, []byte) int { return 0 }

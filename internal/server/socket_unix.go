@@ -21,6 +21,13 @@ func readSocket(fd uintptr, b []byte) (n int, again bool, err error) {
 	}
 }
 
+// socketReady reports whether there is something to read, or the end.
+func socketReady(fd uintptr) bool {
+	var b [1]byte
+	_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return !errors.Is(err, syscall.EAGAIN)
+}
+
 // socketEnded reports whether the other side has closed and all it sent was read. It
 // waits for nothing and takes nothing away.
 func socketEnded(fd uintptr) bool {
