@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -148,6 +149,73 @@ func ends(t testing.TB, socket net.Conn) {
 	if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
 		t.Error("the connection was not closed")
 	}
+}
+
+// pipes are ports in memory, by their numbers, for bubbles of package synctest: there time passes
+// when all wait, so that no timeout there is for a machine that is busy.
+type pipes map[uint16]*pipePort
+
+// pipePort is one of them.
+type pipePort struct {
+	number  int
+	sockets chan net.Conn
+	closed  chan struct{}
+	once    sync.Once
+}
+
+func (p pipes) listen(number uint16) *pipePort {
+	p[number] = &pipePort{number: int(number), sockets: make(chan net.Conn), closed: make(chan struct{})}
+	return p[number]
+}
+
+// dial is for the options of what connects to the ports.
+func (p pipes) dial(_ context.Context, _, address string) (net.Conn, error) {
+	_, number, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.ParseUint(number, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	return p[uint16(n)].dial()
+}
+
+func (p *pipePort) dial() (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.sockets <- far:
+		return near, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipePort) Accept() (net.Conn, error) {
+	select {
+	case socket := <-p.sockets:
+		return socket, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipePort) Close() error {
+	p.once.Do(func() { close(p.closed) })
+	return nil
+}
+
+func (p *pipePort) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: p.number} }
+
+// dialPipe connects by hand, and says something.
+func dialPipe(t testing.TB, p *pipePort, says []byte) net.Conn {
+	t.Helper()
+	socket, err := p.dial()
+	must(t, err)
+	t.Cleanup(func() { socket.Close() })
+	_, err = socket.Write(says)
+	must(t, err)
+	return socket
 }
 
 // flaky is a listener whose first connections fail.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/awaittest"
@@ -589,22 +590,33 @@ func TestFirstOfSeveralAddressesThatAnswersIsTaken(t *testing.T) {
 }
 
 func TestPeerThatDoesNotReadHoldsUpNobody(t *testing.T) {
-	leavesNothing(t)
-	b := newBook()
-	v := startParticipant(t, 1, b, func(o *VotesOptions) { o.ConnectTimeout = 50 * time.Millisecond })
-	b.set(9, nobody)
-	deaf := dialParticipant(t, v, 9, peerwire.Address{Host: "deaf", Port: 1})
-	deaf.send(notification(9, 1))
-	v.receives(t, 9, 1)
-	big := notification(1, 2)
-	big.Config = strings.Repeat("#", 500_000)
-	awaittest.Until(t, "the end of the connection", func() bool {
-		v.Send(9, big)
-		return len(v.connections()) == 0
+	synctest.Test(t, func(t *testing.T) {
+		b, all := newBook(), pipes{}
+		change := func(o *VotesOptions) { o.Dial, o.ConnectTimeout = all.dial, 5*time.Second }
+		port := all.listen(5)
+		v := newParticipant(t, 5, port, b, change) // the larger number dials, and is not dialed back
+		b.set(5, v.address)
+		says, err := appendInitial(peerwire.Initial{Server: 9, Addresses: []peerwire.Address{{Host: "deaf", Port: 9}}})
+		must(t, err)
+		n := notification(9, 1)
+		all.listen(9).Close()
+		b.set(9, peerwire.Address{Host: "deaf", Port: 9})
+		dialPipe(t, port, peerwire.AppendNotification(says, &n))
+		v.receives(t, 9, 1)
+		v.Send(9, notification(5, 2))
+		time.Sleep(4 * time.Second)
+		if len(v.connections()) != 1 {
+			t.Error("the connection has ended too early")
+		}
+		peer := newParticipant(t, 2, all.listen(2), b, change)
+		b.set(2, peer.address)
+		v.Send(2, notification(5, 3))
+		peer.receives(t, 5, 3)
+		time.Sleep(2 * time.Second)
+		if all := v.connections(); len(all) != 1 || all[9] != nil {
+			t.Errorf("one that takes nothing for 5 s is connected: %v", all)
+		}
 	})
-	peer := startParticipant(t, 2, b, nil)
-	v.Send(2, notification(1, 3))
-	peer.receives(t, 1, 3)
 }
 
 // A round trip from nothing: both listen, neither is connected.

@@ -247,18 +247,17 @@ func TestSnapshotThatFindsNoSpaceIsLeftOut(t *testing.T) {
 	s := start(t, faulty, func(c *Config) { c.SnapCount = 10 })
 	p := dial(t, s, nil)
 	full.Store(true)
-	for i := 0; s.Status().SnapshotsFailed == 0; i++ {
-		if code, _ := p.do(create(fmt.Sprintf("/n%d", i), "", 0)); code != zk.OK || i > 1000 {
-			t.Fatalf("%d: %v", i, code)
-		}
+	writesUntil := func(what string, holds func() bool) { // how many writes it takes depends on the machine
+		t.Helper()
+		awaittest.Until(t, what, func() bool {
+			p.must(zk.OK, create("/n", "", zk.PersistentSequential))
+			return holds()
+		})
 	}
+	writesUntil("a snapshot has failed", func() bool { return s.Status().SnapshotsFailed > 0 })
 	full.Store(false)
 	before := s.Status().SnapshotLast
-	for i := 0; s.Status().SnapshotLast == before; i++ {
-		if code, _ := p.do(create(fmt.Sprintf("/m%d", i), "", 0)); code != zk.OK || i > 1000 {
-			t.Fatalf("%d: %v", i, code)
-		}
-	}
+	writesUntil("the next one has not", func() bool { return s.Status().SnapshotLast != before })
 }
 
 // A stop while a record waits for space gives up all that comes after the

@@ -118,7 +118,7 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 // The server does not read what a client says while it writes a long reply: that the client
 // takes it, however slowly, is as good as a heartbeat.
 func TestClientThatReadsSlowlyKeepsItsSession(t *testing.T) {
-	s := start(t, vfs.NewMem(), func(c *Config) { c.TickTime = 100 * time.Millisecond }) // sessions of 2 s at most
+	s := start(t, vfs.NewMem(), func(c *Config) { c.TickTime = 200 * time.Millisecond }) // sessions of 4 s at most
 	writer := dial(t, s, nil)
 	writer.do(create("/big", strings.Repeat("x", 1_000_000), 0))
 	slow := dial(t, s, nil)
@@ -131,14 +131,14 @@ func TestClientThatReadsSlowlyKeepsItsSession(t *testing.T) {
 	slow.send(r)
 	buffer := make([]byte, 64<<10)
 	began := time.Now()
-	for got := 0; got < 12_000_000; {
+	for got := 0; got < 13_000_000; {
 		n, err := slow.socket.Read(buffer)
 		if got += n; err != nil || !s.KnowsSession(slow.id) {
 			t.Fatalf("after %v and %d bytes: %v; its session is known: %v", time.Since(began), got, err, s.KnowsSession(slow.id))
 		}
-		awaittest.RealTime(time.Duration(n)*time.Second/(2<<20), "the client's line takes 2 MiB/s")
+		awaittest.RealTime(time.Duration(n)*time.Second/(3<<19), "the client's line takes 1.5 MiB/s")
 	}
-	if time.Since(began) < 4*time.Second {
+	if time.Since(began) < 8*time.Second {
 		t.Errorf("all was read in %v, less than two sessions take", time.Since(began))
 	}
 }
@@ -165,7 +165,8 @@ func TestClientThatReadsAtOnceIsNotDisconnectedForThoseThatDoNot(t *testing.T) {
 			t.Fatalf("read %d: %v", i, h)
 		}
 	}
-	if n := len(s.conns.all()); n == 10 {
+	going := dropped(s) // and gone a moment later
+	if n := len(s.conns.all()); n-going == 10 {
 		t.Error("all that read nothing are still here, with nothing to relieve")
 	}
 }

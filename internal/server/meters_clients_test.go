@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/tally"
@@ -172,6 +173,7 @@ func TestMetersKeepTheSizesOfReplies(t *testing.T) {
 	s.ResetConnStats() // crst
 	p.socket.Close()
 	awaittest.Until(t, "the connection is gone", func() bool { return len(s.conns.all()) == 0 })
+	s.inspect(func(*replica.Replica) {}) // and has handed its counts over, at the end of the loop's step
 	if got := s.Meters().ReplyBytes; got.Max != sizes[0] || got.Min != sizes[1] {
 		t.Errorf("after the connection: %v, expected %v", got, want)
 	}
@@ -182,7 +184,9 @@ func TestMetersKeepTheSizesOfReplies(t *testing.T) {
 }
 
 func TestMetersCountHowConnectionsBeginAndEnd(t *testing.T) {
+	now := clock.NewManual(0)
 	s := start(t, vfs.NewMem(), func(c *Config) {
+		c.Clock, c.SessionMin, c.SessionMax = now, time.Hour, time.Hour
 		c.HandshakeTime, c.Throttle.Conns.Tokens, c.Throttle.Conns.FillTime = time.Second, 100, time.Hour
 		c.Auth.Ensemble, c.Auth.Ensembles = true, []string{"mine"}
 	})
@@ -209,6 +213,10 @@ func TestMetersCountHowConnectionsBeginAndEnd(t *testing.T) {
 		}
 		c.frame()
 	}
+	awaittest.Until(t, "the silent one has had its time", func() bool {
+		now.Advance(s.cfg.TickTime)
+		return s.Meters().Expired > 0
+	})
 	if err := closes(silent); err != nil {
 		t.Error(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -175,9 +176,17 @@ func TestSilentConnectionsCostLittleAndGo(t *testing.T) {
 }
 
 func TestConnectionWithoutAHandshakeGoesInTime(t *testing.T) {
-	s := start(t, vfs.NewMem(), func(c *Config) { c.HandshakeTime = time.Second }) // enough for the one that does it
+	now := clock.NewManual(0)
+	s := start(t, vfs.NewMem(), func(c *Config) {
+		c.Clock, c.HandshakeTime, c.SessionMin, c.SessionMax = now, time.Second, time.Hour, time.Hour
+	})
 	p, silent, half := dial(t, s, nil), knock(t, s), knock(t, s)
 	half.Write(length(45))
+	awaittest.Until(t, "all are here", func() bool { return len(s.conns.all()) == 3 })
+	awaittest.Until(t, "one is left", func() bool {
+		now.Advance(s.cfg.TickTime)
+		return len(s.conns.all()) == 1
+	})
 	for _, socket := range []net.Conn{silent, half} {
 		if err := closes(socket); err != nil {
 			t.Error(err)

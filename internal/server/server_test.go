@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -190,13 +191,15 @@ func TestEventComesBeforeTheReplyThatShowsTheChange(t *testing.T) {
 }
 
 func TestSilentSessionExpiresWithItsEphemeralsInOneTransaction(t *testing.T) {
-	s := start(t, vfs.NewMem(), func(c *Config) { c.TickTime = 50 * time.Millisecond })
+	now := clock.NewManual(0)
+	s := start(t, vfs.NewMem(), func(c *Config) { c.Clock = now })
 	a, b := dial(t, s, nil), dial(t, s, nil)
 	for i := range 5 {
 		a.do(create(fmt.Sprintf("/e%d", i), "", zk.Ephemeral))
 	}
 	b.do(zk.Request{Op: zk.OpAddWatch, Path: "/", Watches: zk.WatchPersistentRecursive})
 	awaittest.Until(t, "five ephemerals deleted", func() bool {
+		now.Advance(s.cfg.TickTime / 4)
 		b.do(zk.Request{Op: zk.OpPing}) // its own requests keep b alive, a is silent
 		return len(b.events) >= 5
 	})

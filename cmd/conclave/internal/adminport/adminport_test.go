@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/admin"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/inprocess"
 	"github.com/conclave-project/conclave/internal/server"
 )
@@ -196,6 +197,7 @@ func TestAServerThatHangsIsToldWithinATime(t *testing.T) {
 	if code, text := get(t, port.URL); code != http.StatusServiceUnavailable || !strings.Contains(text, "others are asking") {
 		t.Errorf("%d %s", code, text)
 	}
+	awaittest.Until(t, "all but the last have reached the server", func() bool { return len(asked) >= askingMax })
 	if len(asked) != askingMax {
 		t.Errorf("%d reached the server", len(asked))
 	}

@@ -96,7 +96,7 @@ func TestSilentNameServerHoldsNobodyUp(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	source.resolver = &resolver{names: silent, addresses: silent, wait: 2 * time.Second}
+	source.resolver = &resolver{names: silent, addresses: silent, wait: 5 * time.Second}
 	addr := echo(t, source, false)
 	var waiting sync.WaitGroup
 	began := time.Now()

@@ -246,8 +246,9 @@ func TestServersTraceTheSameWrites(t *testing.T) {
 		}
 		return len(spans), whole
 	}
-	awaittest.Until(t, "whole traces", func() bool { all, some := whole(); return all > 0 && all == some })
-	if all, _ := whole(); all < writes/8 || all > writes/2 {
+	// A server sends its spans once a second: those of the last writes may come later.
+	awaittest.Until(t, "whole traces of an eighth of the writes", func() bool { all, some := whole(); return all >= writes/8 && all == some })
+	if all, _ := whole(); all > writes/2 {
 		t.Errorf("%d of %d writes were traced", all, writes)
 	}
 }
