@@ -6,6 +6,17 @@ import (
 	"testing"
 )
 
+// TestPortsFollowEachOther, and each is held.
+func TestPortsFollowEachOther(t *testing.T) {
+	first := Ports(t, 3)
+	for port := first; port < first+3; port++ {
+		if other, err := net.ListenPacket("udp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = other.Close()
+			t.Errorf("port %d of those from %d on can be taken by another test", port, first)
+		}
+	}
+}
+
 // TestPortIsNobodyElsesUntilTheTestEnds, and its owner can listen on it.
 func TestPortIsNobodyElsesUntilTheTestEnds(t *testing.T) {
 	var address string

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/adminport"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/admin"
+	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/internal/inprocess"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/zk"
@@ -121,12 +123,7 @@ func TestSessionsEphemeralsAndWatchesByBothWays(t *testing.T) {
 // TestWhatIsNotAllowedNamesTheSetting: neither the four-letter words nor an admin port.
 func TestWhatIsNotAllowedNamesTheSetting(t *testing.T) {
 	e := startServers(t, 1, 0, func(base *server.Config) { base.FourLetterWords = []string{"srvr"} })
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(closed.Addr().String())
-	closed.Close()
+	port := strconv.Itoa(childtest.Port(t)) // nobody listens there
 	for name, c := range map[string]*cobra.Command{"dump": newSessions(), "wchp": newWatches()} {
 		for _, admin := range []string{port, "0"} {
 			var hinted *cli.Error

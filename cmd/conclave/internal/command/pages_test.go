@@ -138,7 +138,7 @@ type shell struct {
 	t     *testing.T
 	home  string
 	input io.Writer
-	port  int
+	port  int // of the first server of a dev
 
 	mu   sync.Mutex
 	said []string
@@ -166,7 +166,7 @@ func newShell(t *testing.T) *shell {
 	bash.Stdout, bash.Stderr = said, said
 	childtest.Start(t, bash)
 	_ = said.Close()
-	s := &shell{t: t, home: home, input: input, port: childtest.Port(t)}
+	s := &shell{t: t, home: home, input: input, port: childtest.Ports(t, devServers)}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -202,6 +202,9 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
+// devServers is how many servers a dev has, whose ports follow each other.
+const devServers = 3
+
 // pageWait is how long a page waits for what it shows, far above what it takes.
 const pageWait = time.Minute
 
@@ -234,7 +237,7 @@ func (s *shell) local(text string) string {
 	text = strings.ReplaceAll(text, "conclave dev &", fmt.Sprintf("conclave dev --port %d &", s.port))
 	text = strings.ReplaceAll(text, "sim --seeds 1000", "sim --seeds 10")
 	var ports []string
-	for i := range 3 {
+	for i := range devServers {
 		here := fmt.Sprintf("127.0.0.1:%d", s.port+i)
 		ports = append(ports, fmt.Sprintf("127.0.0.1:%d", 2181+i), here, fmt.Sprintf("zk%d:2181", 1+i), here)
 	}
