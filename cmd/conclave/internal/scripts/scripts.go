@@ -40,7 +40,7 @@ func Run(t *testing.T, dir, store string, more ...string) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_STATE_HOME", e.Getenv("WORK")+"/state")
 			e.Setenv("XDG_RUNTIME_DIR", e.Getenv("WORK")+"/run")
-			e.Setenv("GORACE", os.Getenv("GORACE")) // else a command ends a second late under the race detector
+			e.Setenv("GORACE", os.Getenv("GORACE"))             // else a command ends a second late under the race detector
 			e.Setenv("PORT", fmt.Sprint(childtest.Ports(t, 4))) // a dev that is told it takes those that follow, too
 			for _, name := range []string{"PORT2", "PORT3", "PORT4", "PORT5", "PORT6"} {
 				e.Setenv(name, fmt.Sprint(childtest.Port(t)))
