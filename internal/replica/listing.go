@@ -12,7 +12,8 @@ import (
 
 // Listing is a list of many children that is read in portions: the tree is free between two of
 // them, so that nobody waits for the whole list. It is good if the children have not changed from
-// the first portion to the end, which shows in the znode's pzxid.
+// the first portion to the end, which shows in the znode's pzxid, or in how many they are: after 2^31
+// changes of the children no new one raises the pzxid.
 type Listing struct {
 	Names []byte // as they stand in a reply, one after the other
 	Count int
@@ -25,6 +26,7 @@ type Listing struct {
 // listed is what makes a list of children another one.
 type listed struct {
 	czxid, pzxid zk.Zxid
+	children     int
 	replaced     int
 }
 
@@ -70,5 +72,5 @@ func (v *Reader) Listed(req *zk.Request, who Caller, l *Listing, a *Answer) bool
 
 func (v *Reader) listed(n tree.Node) listed {
 	stat := n.Persisted()
-	return listed{stat.Czxid, stat.Pzxid, v.Tree.Replaced()}
+	return listed{stat.Czxid, stat.Pzxid, n.NumChildren(), v.Tree.Replaced()}
 }

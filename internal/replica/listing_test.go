@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ func TestListingIsTheChildrenAtItsEndOrNotGood(t *testing.T) {
 			if same = random.IntN(3) > 0; same {
 				return
 			}
-			switch random.IntN(4) {
+			switch random.IntN(5) {
 			case 0:
 				names = append(names, create("/d"))
 			case 1:
@@ -66,7 +67,10 @@ func TestListingIsTheChildrenAtItsEndOrNotGood(t *testing.T) {
 				at := random.IntN(len(names))
 				apply(zk.Txn{Op: zk.OpDelete, Path: "/d/" + names[at]})
 				names[at] = create("/d")
-			case 3: // who may read it
+			case 3: // beyond the last number that changes of the children have: no pzxid rises any more
+				names = append(names, fmt.Sprintf("late%03d", run))
+				apply(zk.Txn{Op: zk.OpCreate, Path: "/d/" + names[len(names)-1], ACL: zk.OpenACL(), ParentCversion: math.MinInt32})
+			case 4: // who may read it
 				apply(zk.Txn{Op: zk.OpSetACL, Path: "/d", ACL: []zk.ACL{{Perms: zk.PermWrite, Identity: zk.Identity{Scheme: "world", ID: "anyone"}}}})
 			}
 		}
