@@ -14,7 +14,7 @@ import (
 // A long list is of one moment, also while children come and go and their data change; and what
 // changes after it is told to a client that has asked for that.
 func TestLongListsAreOfOneMoment(t *testing.T) {
-	const children, lists = 4*childrenMany + 7, 40
+	const children, lists = answerLong/128 + 7, 40 // so many are read in portions
 	s := start(t, vfs.NewMem(), nil)
 	writer := dial(t, s, nil)
 	writer.must(zk.OK, create("/d", "", 0))
