@@ -240,17 +240,17 @@ func (r *Replica) answer(c *conn, p *parked) {
 	r.replyTo(c, p.number, a.Header(req, r.tree.LastZxid()), &a.Result)
 }
 
-// longAnswersMax is the weight of all long answers that are made in one step. Connections
+// LongAnswersMax is the weight of all long answers that are made in one step. Connections
 // leave them to the step only where they are short, but a write before one may have made it
 // long: a few of those are answered, and others lose their connections.
-const longAnswersMax = 4 << 20
+const LongAnswersMax = 4 << 20
 
 func (r *Replica) mayAnswer(weight int) bool {
 	if weight <= LongAnswer {
 		return true
 	}
 	r.longAnswers += weight
-	return r.longAnswers <= longAnswersMax || r.longAnswers == weight
+	return r.longAnswers <= LongAnswersMax || r.longAnswers == weight
 }
 
 func (r *Replica) refuse(c *conn, p *parked, code zk.Code) {

@@ -49,6 +49,7 @@ type conn struct {
 	sinceMs   int64         // when it was accepted
 	touchedMs atomic.Int64  // when the loop last learned of it
 	behind    int           // reads that went to the loop since it last had nothing; of the goroutine
+	longest   int           // weightBehind of a write since then; of the goroutine
 	expired   bool          // it had no session in time; of expireHandshakes
 	ended     bool          // the client closed its session: nothing more is read
 	rests     bool          // the last that came was a heartbeat alone

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,6 +44,40 @@ func TestPipelinedReadsOfLargeZnodesDoNotOverflowTheOutbox(t *testing.T) {
 			if h.Xid != first+int32(i) || batch[i].Op == zk.OpGetData && len(res.Data) != 100_000 {
 				t.Fatalf("after a write %t: reply %d is %+v with %d bytes", afterWrite, i, h, len(res.Data))
 			}
+		}
+	}
+}
+
+// The same of answers that a write before them, which they wait for, makes long.
+func TestPipelinedReadsBehindALongWriteAreAnswered(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	p := dial(t, s, nil)
+	children := zk.Request{Op: zk.OpMulti}
+	for n := range 2000 {
+		children.Ops = append(children.Ops, create(fmt.Sprintf("/n/%04d", n), "", 0))
+	}
+	for _, bytes := range []int{20_000, 100_000, 1_000_000} {
+		for _, op := range []zk.Op{zk.OpGetData, zk.OpGetChildren2} {
+			p.must(zk.OK, create("/n", "", 0))
+			batch := []zk.Request{{Op: zk.OpSetData, Path: "/n", Data: make([]byte, bytes), Version: -1}}
+			if op == zk.OpGetChildren2 {
+				batch[0] = zk.Request{Op: zk.OpMulti, Ops: children.Ops[:bytes/500]}
+			}
+			for range 3 * readsBehindMax {
+				batch = append(batch, zk.Request{Op: op, Path: "/n"})
+			}
+			var sent sync.WaitGroup
+			sent.Go(func() { p.send(batch...) })
+			for i := range batch {
+				if h, r := p.reply(batch[i].Op); h.Code != zk.OK || i > 0 && len(r.Data) != bytes && len(r.Children) != bytes/500 {
+					t.Fatalf("%s behind %d bytes: reply %d is %+v with %d bytes", op, bytes, i, h, len(r.Data))
+				}
+			}
+			sent.Wait()
+			for n := range batch[0].Ops {
+				p.must(zk.OK, zk.Request{Op: zk.OpDelete, Path: batch[0].Ops[n].Path, Version: -1})
+			}
+			p.must(zk.OK, zk.Request{Op: zk.OpDelete, Path: "/n", Version: -1})
 		}
 	}
 }

@@ -149,13 +149,13 @@ func (h *handling) one(payload []byte) bool {
 	}
 	if op.Known() && !op.IsWrite() && op != zk.OpAuth && op != zk.OpSASL && op != zk.OpSync {
 		if h.busy() || h.mustReach() || h.blind {
-			if c.behind++; (c.behind > readsBehindMax || lasts(op) || h.answersLong(op, payload)) && !h.reach(op) {
+			if c.behind++; (c.behind > c.behindMax() || lasts(op) || h.answersLong(op, payload)) && !h.reach(op) {
 				c.server.release(&held)
 				return false
 			}
 		}
 		if !h.busy() && !h.mustReach() && !h.blind {
-			c.behind = 0
+			c.behind, c.longest = 0, 0
 			if h.read(payload) {
 				c.server.release(&held)
 				return true
@@ -199,10 +199,31 @@ func (h *handling) reach(op zk.Op) bool {
 
 // readsBehindMax is how many reads of a connection may wait in the loop behind its writes.
 // Their replies come all at once, and take 2 MiB of the outbox, since a long answer is not
-// among them; of those that have become long meanwhile the loop makes some, and then ends the
-// connection. A client that pipelines more of them waits for its writes, and others share fewer
+// among them; of those that another client has made long meanwhile the loop makes some, and then ends
+// the connection. A client that pipelines more of them waits for its writes, and others share fewer
 // syncs with it.
 const readsBehindMax = 128
+
+// behindMax is readsBehindMax for a connection whose writes make no answer long. Those behind a
+// long write may be as long as that: no more wait than half of what the loop makes in one step.
+func (c *conn) behindMax() int {
+	if c.longest <= replica.LongAnswer {
+		return readsBehindMax
+	}
+	return min(readsBehindMax, replica.LongAnswersMax/2/c.longest)
+}
+
+// weightBehind is about how much a write may add to an answer behind it. Names in a list, and
+// entries of an ACL, weigh more there than in the request.
+func weightBehind(op zk.Op, bytes int) int {
+	switch {
+	case !op.IsWrite():
+		return 0
+	case op == zk.OpSetData:
+		return bytes
+	}
+	return 3 * bytes
+}
 
 // answersLong reports whether the answer to a read is long as things are. The loop makes
 // the answers to what comes after a write, of all connections whose writes are committed
@@ -477,6 +498,10 @@ func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	if t := c.server.trace; t != nil && e.Kind == replica.EventRequest {
 		t.came(zk.SessionID(c.sessionID.Load()), e.Request)
 	}
+	if !h.busy() {
+		c.longest = 0
+	}
+	c.longest = max(c.longest, weightBehind(op, len(payload)))
 	e.Identities = c.identities
 	bytes := c.identityBytes + costOfShort(op, len(payload))
 	h.w.events = append(h.w.events, e)

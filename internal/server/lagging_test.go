@@ -5,6 +5,7 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -218,10 +219,17 @@ func TestLongReadsBehindAWriteAreNotForTheLoop(t *testing.T) {
 	}
 }
 
-// A list is short when it is asked for, and long when its turn comes: the write before it
+// A list is short when it is asked for, and long when its turn comes: the write of another client
 // has made it long. The loop makes some such answers in a step, and no more.
 func TestAnswerThatBecomesLongEndsItsConnectionAtMost(t *testing.T) {
-	s := start(t, vfs.NewMem(), nil)
+	var hold atomic.Bool
+	gate := make(chan struct{})
+	s := start(t, &vfs.Faulty{Disk: vfs.NewMem(), Before: func(op vfs.Op) error {
+		if hold.Load() && op.Kind == vfs.KindSync && isLog(op) {
+			<-gate
+		}
+		return nil
+	}}, func(c *Config) { c.TickTime = 60 * time.Second })
 	other := dial(t, s, nil)
 	other.do(create("/d", "", 0))
 	p := dial(t, s, nil)
@@ -229,11 +237,20 @@ func TestAnswerThatBecomesLongEndsItsConnectionAtMost(t *testing.T) {
 	for i := range 12_000 {
 		m.Ops = append(m.Ops, create(fmt.Sprintf("/d/%d", i), "", 0))
 	}
-	batch := []zk.Request{m}
+	hold.Store(true)
+	other.send(m)
+	awaittest.Until(t, "the loop has the write", func() bool { return s.inFlight.Load() == 1 })
+	batch := []zk.Request{{Op: zk.OpSetData, Path: "/", Version: -1}}
 	for range readsBehindMax {
 		batch = append(batch, zk.Request{Op: zk.OpGetChildren, Path: "/d"})
 	}
 	p.send(batch...)
+	awaittest.Until(t, "the loop has all lists", func() bool { return s.inFlight.Load() == 2+readsBehindMax })
+	hold.Store(false)
+	close(gate)
+	if h, _ := other.reply(zk.OpMulti); h.Code != zk.OK {
+		t.Fatal(h)
+	}
 	answers := -1
 	for {
 		frame, err := readFrame(p.socket)
