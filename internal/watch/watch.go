@@ -125,13 +125,25 @@ type waits struct {
 // else watches that. It was measured.
 const weight = 56
 
+// weightBelow is what a recursive watch takes more, beside the bytes of its path again: there
+// is a crowd at its spot, which is found from all paths below.
+const weightBelow = 190
+
 // weigh adds a watch to what its connection has, or takes it out.
 func (t *Table) weigh(w *waits, s *spot, sign int64) {
-	bytes := sign * (weight + int64(s.length))
-	w.bytes += bytes
+	t.hold(w, sign*(weight+int64(s.length)))
 	for _, o := range w.owners {
 		o.watches += int(sign)
 	}
+}
+
+// weighBelow adds that a watch is recursive, or takes it out.
+func (t *Table) weighBelow(w *waits, s *spot, sign int64) {
+	t.hold(w, sign*(weightBelow+int64(s.length)))
+}
+
+func (t *Table) hold(w *waits, bytes int64) {
+	w.bytes += bytes
 	t.bytes.Add(bytes)
 }
 
@@ -226,6 +238,7 @@ func (t *Table) add(conn session.ConnID, r Registry, path string, m modes) {
 		at.modes |= m
 		w.recursive++
 		t.mu.recursive++
+		t.weighBelow(w, s, 1)
 		below := &t.mu.needCrowd(s).below
 		if below.len() == 0 {
 			t.mu.above.Add(strings.Clone(path), id)
@@ -266,6 +279,7 @@ func (t *Table) drop(r Registry, path string, conn session.ConnID, m modes) bool
 	if at.modes&m&recursive != 0 {
 		w.recursive--
 		t.mu.recursive--
+		t.weighBelow(w, s, -1)
 		t.unwatch(s, w.number)
 	}
 	at.modes &^= m

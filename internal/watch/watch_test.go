@@ -101,13 +101,18 @@ func compare(t *testing.T, table *Table) {
 				t.Fatalf("step %d: %s at %s tells %v, want %v", i, kind, path, got, want)
 			}
 		}
-		spots := map[want]bool{}
+		spots, bytes := map[want]bool{}, 0
 		for _, w := range model.all {
-			w.mode = 0
-			spots[w] = true
+			if w.mode == recursive {
+				bytes += weightBelow + len(w.path)
+			}
+			if w.mode = 0; !spots[w] {
+				spots[w] = true
+				bytes += weight + len(w.path)
+			}
 		}
-		if got := table.Counts().All; got != len(spots) {
-			t.Fatalf("step %d: counts %d watches, model has %d", i, got, len(spots))
+		if got := table.Counts().All; got != len(spots) || table.Bytes() != int64(bytes) {
+			t.Fatalf("step %d: counts %d watches with %d bytes, model has %d with %d", i, got, table.Bytes(), len(spots), bytes)
 		}
 		if i%20 == 0 {
 			many += judgePlaces(t, table)

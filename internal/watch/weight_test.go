@@ -13,19 +13,22 @@ import (
 // What the watches of a connection weigh comes and goes with them, and is about what they
 // take.
 func TestWatchesAreWeighed(t *testing.T) {
-	w := New()
 	own := func(id session.ConnID) session.ConnID { return id }
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	for i := range uint32(100_000) {
-		w.AddMode(1, zk.WatchPersistent, string(binary.BigEndian.AppendUint32(nil, i)))
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&after)
-	taken := int64(after.HeapAlloc - before.HeapAlloc)
-	if said := w.Bytes(); said < taken/2 || said > 3*taken {
-		t.Errorf("%d bytes are said to be %d", taken, said)
+	var w *Table
+	for _, mode := range []zk.WatchMode{zk.WatchPersistentRecursive, zk.WatchPersistent} {
+		w = New()
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range uint32(100_000) {
+			w.AddMode(1, mode, string(binary.BigEndian.AppendUint32(nil, i)))
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		taken := int64(after.HeapAlloc - before.HeapAlloc)
+		if said := w.Bytes(); said < taken/2 || said > 3*taken {
+			t.Errorf("mode %d: %d bytes are said to be %d", mode, taken, said)
+		}
 	}
 	w.Add(2, Data, "/a")
 	w.Add(2, Data, "/a")
@@ -34,7 +37,7 @@ func TestWatchesAreWeighed(t *testing.T) {
 		t.Errorf("the heaviest is %d, %v", conn, ok)
 	}
 	w.Forget(1)
-	if conn, ok := Heaviest(w, own); !ok || conn != 2 || w.Bytes() != weight+2 {
+	if conn, ok := Heaviest(w, own); !ok || conn != 2 || w.Bytes() != weight+weightBelow+2*2 {
 		t.Errorf("the heaviest is %d, %v, with %d bytes", conn, ok, w.Bytes())
 	}
 	w.Add(3, Child, "/b")

@@ -193,7 +193,7 @@ func (r *reader) limitKeys() map[string]setting {
 		"jute.maxbuffer.extrasize":   used(number(&c.ExtraBytesMax, 0, 1<<30), "`jute.maxbuffer`", "by how many bytes a record may be longer than a request"),
 		"globalOutstandingLimit":     used(number(&c.InFlightMax, 1, 1<<20), "1000", "requests on their way; beyond it each connection has no more than its share, one at least; beyond 16 MiB of memory, one"),
 		"enforceQuota":               used(flag(&c.EnforceQuota), "false", "refuse what goes over a quota instead of logging it"),
-		"conclave.watchBytesMax":     used(number(&c.WatchBytesMax, 0, 1<<50), "2147483648", "about how many bytes of memory the watches of all clients may take, 56 and the path for each; 0 is no limit. Beyond it the client with most is disconnected, of the address with most, and its session stays. Not in Apache ZooKeeper"),
+		"conclave.watchBytesMax":     used(number(&c.WatchBytesMax, 0, 1<<50), "2147483648", "about how many bytes of memory the watches of all clients may take, 56 and the path for each, 190 and the path more for a recursive one; 0 is no limit. Beyond it the client with most is disconnected, of the address with most, and its session stays. Not in Apache ZooKeeper"),
 		"conclave.ephemeralBytesMax": used(number(&c.EphemeralBytesMax, 0, 1<<40), "8388608", "how many bytes one session's ephemerals may take together, their paths and 64 each; 0 is no limit. A create beyond it is answered -125: the end of a session is one step of every server. Not in Apache ZooKeeper, whose servers cannot read a transaction that names more than `jute.maxbuffer` of them"),
 	}
 	maps.Copy(rows, r.throttleKeys())
