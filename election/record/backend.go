@@ -162,7 +162,7 @@ func (b *Backend) Elections(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("%s: list elections: %w", b.name(), err)
 	}
 	slices.Sort(names)
-	return names, nil
+	return slices.Compact(names), nil // a store that tells them in pages may tell one twice
 }
 
 // History returns the latest leaderships.
