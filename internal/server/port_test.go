@@ -150,7 +150,9 @@ func TestSilentConnectionsCostLittleAndGo(t *testing.T) {
 		"nothing": nil, "half a length": {0, 0}, "a long first frame but its end": append(length(4000), make([]byte, 3999)...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, vfs.NewMem(), func(c *Config) { c.ConnsPerIPMax, c.HandshakeTime = 0, time.Hour })
+			s := start(t, vfs.NewMem(), func(c *Config) {
+				c.ConnsPerIPMax, c.HandshakeTime, c.SessionMin, c.SessionMax = 0, time.Hour, time.Minute, time.Minute
+			})
 			healthy := dial(t, s, nil)
 			var first, second runtime.MemStats
 			runtime.GC()
