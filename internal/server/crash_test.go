@@ -332,6 +332,7 @@ func TestCrashAtEveryOperationOfTheDisk(t *testing.T) {
 	s, stop := launch(t, faulty, func(c *Config) {
 		c.SnapCount, c.TickTime, c.PurgeInterval = 40, 2*time.Second, time.Millisecond
 		c.PreallocBytes = 16 << 10
+		c.SessionMin, c.SessionMax = time.Minute, time.Minute // one that has done its rounds waits for the others
 	})
 	var workers sync.WaitGroup
 	for who := range 3 {

@@ -76,13 +76,15 @@ func TestMetersCountByTheFirstNameOfThePath(t *testing.T) {
 	for i := range connSpacesMax + 3 {
 		p.must(zk.ErrNoNode, zk.Request{Op: zk.OpGetData, Path: fmt.Sprint("/many", i)})
 	}
-	awaittest.Until(t, "a connection that ends hands its counts over", func() bool {
-		other := dial(t, s, nil)
-		other.must(zk.ErrNoNode, zk.Request{Op: zk.OpGetData, Path: "/gone"})
-		other.socket.Close()
-		return s.Meters().ReadBy["gone"].Count > 0 && len(s.conns.all()) == 1
-	})
+	other := dial(t, s, nil)
+	other.must(zk.ErrNoNode, zk.Request{Op: zk.OpGetData, Path: "/gone"})
+	other.socket.Close()
+	awaittest.Until(t, "the other connection is gone", func() bool { return len(s.conns.all()) == 1 })
+	s.inspect(func(*replica.Replica) {}) // and has handed its counts over, at the end of the loop's step
 	m := s.Meters()
+	if n := m.ReadBy["gone"].Count; n != 1 {
+		t.Errorf("a connection that has ended has handed over %d reads", n)
+	}
 	written := m.Tallies.Written.All()
 	if len(written) != 2 || written["a"] != (tally.Named{Count: 3, Sum: 2 + 5 + 4 + 2 + 1}) || written["c"] != (tally.Named{Count: 1, Sum: 5}) {
 		t.Errorf("written: %v", written)

@@ -3,6 +3,7 @@ package server
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -46,7 +47,10 @@ func repliesTo(t *testing.T, all []*peer, each int) {
 // the loop has one request of each.
 func TestOutstandingRequestsOfManyConnectionsAreLimited(t *testing.T) {
 	const clients, each, limit = 300, 400, 200
-	s := start(t, vfs.NewMem(), func(c *Config) { c.InFlightMax, c.ConnsPerIPMax = limit, 0 })
+	s := start(t, vfs.NewMem(), func(c *Config) {
+		c.InFlightMax, c.ConnsPerIPMax = limit, 0
+		c.SessionMin, c.SessionMax = time.Minute, time.Minute // the first one is silent until all have come
+	})
 	all, release := floods(t, s, clients, each, zk.Request{Op: zk.OpSetData, Path: "/x", Version: -1})
 	if n := s.inFlight.Load(); n > limit+clients {
 		t.Errorf("%d requests are on their way, limit %d, of %d clients", n, limit, clients)

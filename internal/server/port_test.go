@@ -93,7 +93,7 @@ func TestImpossibleFramesCloseTheConnectionSilently(t *testing.T) {
 // Random bytes, and random bodies after the header of every operation, whole
 // and truncated: the healthy client goes on, and nothing is left.
 func TestGarbageHurtsNobody(t *testing.T) {
-	s := start(t, vfs.NewMem(), nil)
+	s := start(t, vfs.NewMem(), func(c *Config) { c.ConnsPerIPMax = 0 }) // those that end may go later
 	healthy := dial(t, s, nil)
 	healthy.do(create("/n", "", 0))
 	before := runtime.NumGoroutine()
@@ -150,7 +150,9 @@ func TestSilentConnectionsCostLittleAndGo(t *testing.T) {
 		"nothing": nil, "half a length": {0, 0}, "a long first frame but its end": append(length(4000), make([]byte, 3999)...),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, vfs.NewMem(), func(c *Config) { c.ConnsPerIPMax, c.HandshakeTime = 0, time.Hour })
+			s := start(t, vfs.NewMem(), func(c *Config) {
+				c.ConnsPerIPMax, c.HandshakeTime, c.SessionMin, c.SessionMax = 0, time.Hour, time.Minute, time.Minute
+			})
 			healthy := dial(t, s, nil)
 			var first, second runtime.MemStats
 			runtime.GC()
