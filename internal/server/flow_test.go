@@ -50,7 +50,7 @@ func TestPipelinedReadsOfLargeZnodesDoNotOverflowTheOutbox(t *testing.T) {
 
 // The same of answers that a write before them, which they wait for, makes long.
 func TestPipelinedReadsBehindALongWriteAreAnswered(t *testing.T) {
-	s := start(t, vfs.NewMem(), nil)
+	s := start(t, vfs.NewMem(), func(c *Config) { c.SessionMin, c.SessionMax = time.Minute, time.Minute })
 	p := dial(t, s, nil)
 	children := zk.Request{Op: zk.OpMulti}
 	for n := range 2000 {
@@ -63,7 +63,7 @@ func TestPipelinedReadsBehindALongWriteAreAnswered(t *testing.T) {
 			if op == zk.OpGetChildren2 {
 				batch[0] = zk.Request{Op: zk.OpMulti, Ops: children.Ops[:bytes/500]}
 			}
-			for range 3 * readsBehindMax {
+			for range min(3*readsBehindMax, 64_000_000/bytes) {
 				batch = append(batch, zk.Request{Op: op, Path: "/n"})
 			}
 			var sent sync.WaitGroup
