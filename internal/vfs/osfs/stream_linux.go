@@ -16,6 +16,7 @@ type stream struct {
 	file   *file
 	buffer []byte     // what was not written yet, in memory that is aligned as direct writes need it
 	cached vfs.Stream // the file where it is written as any other, nil while it is not
+	err    error      // of a write that failed: what it had is lost, so nothing is durable after it
 }
 
 const (
@@ -46,6 +47,9 @@ func aligned() []byte {
 
 // Write implements vfs.Stream.
 func (s *stream) Write(p []byte) (written int, err error) {
+	if s.err != nil {
+		return 0, s.err
+	}
 	for written < len(p) && s.cached == nil {
 		n := copy(s.buffer[len(s.buffer):streamBytes], p[written:])
 		s.buffer = s.buffer[:len(s.buffer)+n]
@@ -60,6 +64,7 @@ func (s *stream) Write(p []byte) (written int, err error) {
 		return written, nil
 	}
 	n, err := s.cached.Write(p[written:])
+	s.err = err
 	return written + n, err
 }
 
@@ -71,13 +76,13 @@ func (s *stream) flush() error {
 		s.buffer = s.buffer[n:]
 		return s.finish()
 	}
-	s.buffer = s.buffer[:0]
+	s.buffer, s.err = s.buffer[:0], err
 	return err
 }
 
 // finish ends the direct writes: the end of a file is of no length that they could have.
 func (s *stream) finish() error {
-	err := control(s.file.File, "fcntl", func(fd int) error {
+	s.err = control(s.file.File, "fcntl", func(fd int) error {
 		flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFL, 0)
 		if errno == 0 {
 			_, _, errno = syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_SETFL, flags&^uintptr(syscall.O_DIRECT))
@@ -87,21 +92,22 @@ func (s *stream) finish() error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	if s.err != nil {
+		return s.err
 	}
 	s.cached = vfs.Portions(s.file)
-	_, err = s.cached.Write(s.buffer)
+	_, s.err = s.cached.Write(s.buffer)
 	s.buffer = nil
-	return err
+	return s.err
 }
 
 // Sync implements vfs.Stream.
 func (s *stream) Sync() error {
-	if s.cached == nil {
-		if err := s.finish(); err != nil {
-			return err
-		}
+	if s.err == nil && s.cached == nil {
+		_ = s.finish()
+	}
+	if s.err != nil {
+		return s.err
 	}
 	return s.cached.Sync()
 }

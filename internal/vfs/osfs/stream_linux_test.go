@@ -28,6 +28,12 @@ func TestStreamToAFullDevice(t *testing.T) {
 	if _, err := s.Write(make([]byte, streamBytes)); !errors.Is(err, vfs.ErrNoSpace) {
 		t.Errorf("write to a full device: %v", err)
 	}
+	if err := s.Sync(); !errors.Is(err, vfs.ErrNoSpace) {
+		t.Errorf("a sync after it: %v", err)
+	}
+	if n, err := s.Write([]byte("x")); n != 0 || !errors.Is(err, vfs.ErrNoSpace) {
+		t.Errorf("a write after it: %d bytes, %v", n, err)
+	}
 }
 
 // Where a file system takes a file for direct writes, and then refuses one, it is written as any.
