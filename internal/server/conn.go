@@ -52,7 +52,7 @@ type conn struct {
 	longest   int           // weightBehind of a write since then; of the goroutine
 	expired   bool          // it had no session in time; of expireHandshakes
 	ended     bool          // the client closed its session: nothing more is read
-	rests     bool          // the last that came was a heartbeat alone
+	idles     bool          // the last that came was a heartbeat alone
 
 	begun    uint64 // requests that went to the loop; of the goroutine
 	finished uint64 // those that it has answered; of the loop
@@ -103,12 +103,12 @@ func (c *conn) serve() {
 		return
 	}
 	c.holdToPace(c.identities)
-	c.rest()
+	c.idle()
 }
 
-// rest has a goroutine of its own wait for what comes next: one that has shaken hands, or has
+// idle has a goroutine of its own wait for what comes next: one that has shaken hands, or has
 // handled a request, has a larger stack, which it would keep.
-func (c *conn) rest() { c.server.task(c.awake) }
+func (c *conn) idle() { c.server.task(c.awake) }
 
 // awake goes on when something has come.
 func (c *conn) awake() {
@@ -116,11 +116,11 @@ func (c *conn) awake() {
 	c.serveOn()
 }
 
-// serveOn handles requests until the client rests, which a heartbeat tells, or the end.
+// serveOn handles requests until the client is idle, which a heartbeat tells, or the end.
 func (c *conn) serveOn() {
 	for !c.ended && c.step() {
-		if c.rests {
-			c.rest()
+		if c.idles {
+			c.idle()
 			return
 		}
 	}

@@ -24,7 +24,7 @@ func (c *conn) handle(w *scratch) bool {
 	h.submit()
 	c.flush()
 	c.input.keep()
-	c.rests = h.reads == 1 && h.w.request.Op == zk.OpPing && !c.ended && c.inFlight.Load() == 0
+	c.idles = h.reads == 1 && h.w.request.Op == zk.OpPing && !c.ended && c.inFlight.Load() == 0
 	h.w.putBack()
 	c.server.meters.bytesReceived.Add(h.received)
 	if h.reads > 0 {

@@ -12,10 +12,10 @@ import (
 
 // After the handshake, and after each heartbeat, a new goroutine waits for what comes next: it has
 // the smallest stack, whatever requests have needed. A request alone makes none.
-func TestConnectionsThatRestWaitInNewGoroutines(t *testing.T) {
+func TestIdleConnectionsWaitInNewGoroutines(t *testing.T) {
 	const conns = 20
 	s := start(t, vfs.NewMem(), nil)
-	resting := func() int {
+	waiting := func() int {
 		all := make([]byte, 4<<20)
 		return bytes.Count(all[:runtime.Stack(all, true)], []byte("server.(*input).await("))
 	}
@@ -23,17 +23,17 @@ func TestConnectionsThatRestWaitInNewGoroutines(t *testing.T) {
 	for range conns {
 		all = append(all, dial(t, s, nil))
 	}
-	awaittest.Until(t, "all wait after the handshake", func() bool { return resting() == conns })
+	awaittest.Until(t, "all wait after the handshake", func() bool { return waiting() == conns })
 	for _, p := range all {
 		p.must(zk.OK, zk.Request{Op: zk.OpGetChildren, Path: "/"})
 	}
-	if n := resting(); n != 0 {
-		t.Errorf("%d of %d connections rest after a request", n, conns)
+	if n := waiting(); n != 0 {
+		t.Errorf("%d of %d connections are idle after a request", n, conns)
 	}
 	for _, p := range all {
 		p.must(zk.OK, zk.Request{Op: zk.OpPing})
 	}
-	awaittest.Until(t, "all wait after a heartbeat", func() bool { return resting() == conns })
+	awaittest.Until(t, "all wait after a heartbeat", func() bool { return waiting() == conns })
 	for _, p := range all {
 		p.must(zk.OK, zk.Request{Op: zk.OpExists, Path: "/"})
 	}
