@@ -3,8 +3,6 @@ package watch
 import (
 	"math/bits"
 	"slices"
-
-	"github.com/conclave-project/conclave/internal/session"
 )
 
 // A change fires the recursive watches of its path and of all paths above it. One path may
@@ -12,64 +10,6 @@ import (
 // that, and a change must not cost the product of both. So connections are numbered, and a
 // path has the set of the numbers that watch all below it. What a path adds to those
 // told already is found 64 connections at a time.
-
-// numbers numbers the connections that have watches, or have left some behind.
-type numbers struct {
-	waits []*waits // by number; nil: free, or 0
-	free  []uint32
-	told  bitset   // of the event that fires: empty else
-	event []uint32 // the same, in order
-}
-
-// give gives a connection a number.
-func (l *numbers) give(w *waits) {
-	if n := len(l.free); n > 0 {
-		w.number, l.free = l.free[n-1], l.free[:n-1]
-	} else {
-		if len(l.waits) == 0 {
-			l.waits = append(l.waits, nil)
-		}
-		w.number, l.waits = uint32(len(l.waits)), append(l.waits, nil)
-	}
-	l.waits[w.number] = w
-	for len(l.told) <= int(w.number/64) {
-		l.told = append(l.told, 0)
-	}
-}
-
-// release takes the number of a connection back of which nothing is left behind.
-func (l *numbers) release(w *waits) {
-	l.waits[w.number] = nil
-	l.free = append(l.free, w.number)
-}
-
-// tell adds a connection to those told of the event (watch-V2), unless it has gone.
-func (l *numbers) tell(number uint32) {
-	if !l.waits[number].gone && l.told.add(number) {
-		l.event = append(l.event, number)
-	}
-}
-
-// end ends the event and appends the connections that are told of it.
-func (l *numbers) end(to []session.ConnID) []session.ConnID {
-	for _, number := range l.event {
-		l.told[number/64] = 0
-		to = append(to, l.waits[number].conn)
-	}
-	l.event = l.event[:0]
-	return to
-}
-
-// bitset is a set of numbers.
-type bitset []uint64
-
-// add puts a number in; false if it was there. The set has a place for it.
-func (b bitset) add(n uint32) bool {
-	some, bit := &b[n/64], uint64(1)<<(n%64)
-	was := *some&bit != 0
-	*some |= bit
-	return !was
-}
 
 // subtree is which connections watch all below a path, by their numbers: a list, or where
 // that would be longer than a set of bits, a set.

@@ -75,41 +75,6 @@ type registry struct {
 	total int
 }
 
-// store holds the spots of both registries, millions of them, without a pointer; only
-// those that are watched by several, or with all below them, have one to a crowd.
-type store struct {
-	spots  compact.Slab[spot]
-	paths  compact.Arena
-	crowds []*crowd // by number; nil: free, or 0
-	idle   []uint32 // the free numbers
-}
-
-// spot is one path's watchers. Nearly always there is one, so the first needs
-// no list.
-type spot struct {
-	path, length uint32 // in the arena, and in bytes
-	crowd        uint32 // the others, 0 for none
-	first        watcher
-}
-
-// crowd are the further watchers of a spot; where there are tens of thousands, each has its
-// place noted.
-type crowd struct {
-	more   []watcher
-	places map[uint32]int32 // of more, by number, when they are more than searchMax
-	below  subtree          // which connections watch all below the spot; some may be gone
-}
-
-// searchMax is how many watchers are searched one after the other.
-const searchMax = 16
-
-// watcher is one connection at a spot.
-type watcher struct {
-	number uint32 // of the connection, see numbers; 0 is none
-	at     uint32 // where the connection lists the spot
-	modes  modes
-}
-
 // waits are the spots of one connection, to find them when it goes.
 type waits struct {
 	conn      session.ConnID
