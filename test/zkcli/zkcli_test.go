@@ -17,8 +17,11 @@ import (
 
 // ran is what a run of a shell has left.
 type ran struct {
-	answers, events, complaints []string
-	code                        int
+	answers    []string // in order, without empty lines
+	empty      int      // lines among the answers
+	events     []string
+	complaints []string
+	code       int
 }
 
 // What is another at each run.
@@ -32,11 +35,34 @@ var varying = []struct {
 	{regexp.MustCompile(`zxid: \d+`), "zxid: N"},
 }
 
-// asks are the prompts of zkCli.sh, and what it says at its start, of its session's states and
-// at its end: conclave sh says that to a person alone.
-var asks = regexp.MustCompile(`\[zk: [^ ]+ \d+\] |Connecting to [^ ]+\n|Welcome to ZooKeeper!\n|JLine support is \w+\n|\nWATCHER::\n\nWatchedEvent state:\w+ type:None path:null zxid: -1\n`)
+// asks are the prompts of zkCli.sh, and what it says at its start: conclave sh says that to a
+// person alone.
+var asks = regexp.MustCompile(`\[zk: [^ ]+ \d+\] |Connecting to [^ ]+\n|Welcome to ZooKeeper!\n|JLine support is \w+\n`)
 
-var event = regexp.MustCompile(`\nWATCHER::\n\n(WatchedEvent .*)\n`)
+// states are events of a session, which conclave sh says to a person alone.
+var states = regexp.MustCompile(`^WatchedEvent state:\w+ type:None path:null zxid: -1$`)
+
+// An event is an empty line, a heading, an empty line and the event itself.
+const heading, eventPrefix, emptyOfEvent = "WATCHER::", "WatchedEvent ", 2
+
+// read tells events from answers by the line: two threads of zkCli.sh print, each line as a
+// whole, so that an answer may stand within an event.
+func (r *ran) read(text string) {
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case line == "":
+			r.empty++
+		case line == heading:
+			r.empty -= emptyOfEvent
+		case states.MatchString(line):
+		case strings.HasPrefix(line, eventPrefix):
+			r.events = append(r.events, line)
+		default:
+			r.answers = append(r.answers, line)
+		}
+	}
+}
 
 // run runs a shell with lines as its input.
 func run(t *testing.T, args []string, input string) ran {
@@ -56,10 +82,7 @@ func run(t *testing.T, args []string, input string) ran {
 	for _, v := range varying {
 		text, said = v.what.ReplaceAllString(text, v.by), v.what.ReplaceAllString(said, v.by)
 	}
-	for _, m := range event.FindAllStringSubmatch(text, -1) {
-		r.events = append(r.events, m[1])
-	}
-	r.answers = strings.Split(event.ReplaceAllString(text, ""), "\n")
+	r.read(text)
 	r.complaints = strings.Split(said, "\n")
 	return r
 }
@@ -114,6 +137,9 @@ func TestASessionOfZKCli(t *testing.T) {
 	unconnected := func(line string) bool { return line == notConnected }
 	java.answers, ours.complaints = slices.DeleteFunc(java.answers, unconnected), slices.DeleteFunc(ours.complaints, unconnected)
 	compare(t, "answers", java.answers, ours.answers)
+	if java.empty != ours.empty {
+		t.Errorf("zkCli.sh prints %d empty lines, conclave sh %d", java.empty, ours.empty)
+	}
 	compare(t, "events", java.events, ours.events)
 	text := strings.Join(java.complaints, "\n")
 	for _, d := range differences {
