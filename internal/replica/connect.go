@@ -198,7 +198,6 @@ func (r *Replica) idle() zk.Zxid {
 // session's beginning was delivered.
 func (r *Replica) attach(c *conn, s *session.Session, req *wire.ConnectRequest) {
 	c.session, s.Conn, c.resuming = s, c.id, nil
-	s.TimeoutMs = min(s.TimeoutMs, s.LongestMs)
 	if !r.leads() {
 		s.ToldMs = r.now.MonoMs // the leader has just let it in
 	}

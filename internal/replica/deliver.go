@@ -185,6 +185,7 @@ func (r *Replica) reply(p *proposal, w *waiting) {
 func (r *Replica) sessionCreated(p *proposal, w *waiting) {
 	s := r.sessions.Open(p.header.Session, p.Txn.TimeoutMs, r.touchedMs())
 	s.Coming, s.LongestMs = false, p.Txn.TimeoutMs
+	s.TimeoutMs = min(s.TimeoutMs, s.LongestMs) // it may have been opened before its own was known
 	r.upgraded(s)
 	if !r.requests.has(w.conn) || w.connect == nil {
 		return // the client is gone; the session expires
