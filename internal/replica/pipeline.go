@@ -46,9 +46,9 @@ func (r *Replica) place(c *conn, p parked) {
 		r.begin(c, &p)
 	case r.wantsFence(&p) && r.fencedBy(before):
 		p.fenced = true
-		before.after = append(before.after, p)
+		r.requests.park(before, p)
 	case before.op == zk.OpSync, !r.goesOut(c, &p), r.opts.LinearizableReads && len(before.after) > 0:
-		before.after = append(before.after, p)
+		r.requests.park(before, p)
 	default:
 		r.begin(c, &p)
 	}
@@ -196,6 +196,7 @@ func (r *Replica) release(w *waiting) {
 			r.answer(w.conn, &w.after[i])
 		}
 	}
+	r.requests.reuse(w.after)
 }
 
 // answer does what has no transaction: reads, watches, pings, and what was
@@ -227,8 +228,8 @@ func (r *Replica) answer(c *conn, p *parked) {
 		r.clients.Reached(c.id)
 		return
 	}
-	var a Answer
-	r.reader.Read(req, Caller{Conn: c.id, Session: c.session.ID, Identities: p.identities}, &a)
+	a := &r.answered
+	r.reader.Read(req, Caller{Conn: c.id, Session: c.session.ID, Identities: p.identities}, a)
 	if a.Lacks() || !r.mayAnswer(a.Weight()) {
 		r.drop(c)
 		return
@@ -238,7 +239,13 @@ func (r *Replica) answer(c *conn, p *parked) {
 		r.clients.Notify(r.tell, &a.Events[i])
 	}
 	r.replyTo(c, p.number, a.Header(req, r.tree.LastZxid()), &a.Result)
+	if cap(a.Result.Children) > childrenKept {
+		*a = Answer{}
+	}
 }
+
+// childrenKept is how many names of children there is space for from one answer to the next.
+const childrenKept = 128
 
 // LongAnswersMax is the weight of all long answers that are made in one step. Connections
 // leave them to the step only where they are short, but a write before one may have made it

@@ -137,7 +137,8 @@ type Replica struct {
 	// One step.
 	now         Now
 	steps       uint64
-	longAnswers int // weight of those made in this step
+	longAnswers int    // weight of those made in this step
+	answered    Answer // that was made last: its space is for the next one
 	clients     Clients
 	effects     Effects
 	orders      []zab.Event // for the peer, at the end of the step

@@ -16,6 +16,7 @@ type requests struct {
 	syncs        queue[waiting]
 	resuming     []resuming // for what was on its way when they came
 	revalidating []resuming // on a learner, for the leader's answer
+	spare        [][]parked // space of those that have been answered
 }
 
 // conn is what the replica knows of a connection.
@@ -25,6 +26,7 @@ type conn struct {
 	identities []zk.Identity
 	waits      place            // its last request that is on its way
 	resuming   *session.Session // the session it will be attached to, see resume
+	gone       bool
 
 	// Requests that came to the loop are numbered; told is the last one that was
 	// answered.
@@ -71,12 +73,15 @@ func (q *requests) open(id session.ConnID, identities []zk.Identity) *conn {
 // close takes a connection out, and returns it, or nil.
 func (q *requests) close(id session.ConnID) *conn {
 	c := q.conns[id]
-	delete(q.conns, id)
+	if c != nil {
+		c.gone = true
+		delete(q.conns, id)
+	}
 	return c
 }
 
 // has reports whether a connection is still there.
-func (q *requests) has(c *conn) bool { return c != nil && q.conns[c.id] == c }
+func (q *requests) has(c *conn) bool { return c != nil && !c.gone }
 
 // ids returns the connections in the order of their numbers.
 func (q *requests) ids() []session.ConnID {
@@ -95,6 +100,25 @@ func (q *requests) before(c *conn) *waiting {
 	}
 	return c.waits.queue.at(c.waits.number)
 }
+
+// park puts a request behind another one of its connection.
+func (q *requests) park(before *waiting, p parked) {
+	if n := len(q.spare); n > 0 && before.after == nil {
+		before.after, q.spare = q.spare[n-1], q.spare[:n-1]
+	}
+	before.after = append(before.after, p)
+}
+
+// reuse keeps the space of requests that have been answered, for others.
+func (q *requests) reuse(answered []parked) {
+	if spareLeast <= cap(answered) && cap(answered) <= spareMost && len(q.spare) < spareMax {
+		clear(answered)
+		q.spare = append(q.spare, answered[:0])
+	}
+}
+
+// So many times the space of a few requests is kept, 1 MiB at most.
+const spareMax, spareLeast, spareMost = 512, 4, 32
 
 // addWrite puts a write, or a handshake that makes a session, after those before it.
 func (q *requests) addWrite(w waiting) { wait(&q.writes, w) }

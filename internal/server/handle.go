@@ -230,7 +230,11 @@ func weightBehind(op zk.Op, bytes int) int {
 // together: thousands of short ones.
 func (h *handling) answersLong(op zk.Op, payload []byte) bool {
 	switch op {
-	case zk.OpGetData, zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetChildrenPage, zk.OpGetACL:
+	case zk.OpGetData:
+		if h.conn.server.longestData.Load() <= replica.LongAnswer {
+			return false
+		}
+	case zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetChildrenPage, zk.OpGetACL:
 	default:
 		return false
 	}

@@ -189,7 +189,8 @@ func TestLongReadsBehindAWriteAreNotForTheLoop(t *testing.T) {
 			s := start(t, vfs.NewMem(), func(c *Config) { c.LinearizableReads = linearizable })
 			setUp := dial(t, s, nil)
 			setUp.do(create("/many", "", 0))
-			setUp.do(create("/long", strings.Repeat("x", replica.LongAnswer+1), 0))
+			setUp.do(create("/long", "", 0))
+			setUp.do(zk.Request{Op: zk.OpSetData, Path: "/long", Data: []byte(strings.Repeat("x", replica.LongAnswer+1)), Version: -1})
 			m := zk.Request{Op: zk.OpMulti}
 			rights := create("/rights", "", 0)
 			for i := range childrenMany + 1 {

@@ -104,13 +104,16 @@ func (s *Server) ElectionLog() (all []replica.ElectionEntry) {
 	return all
 }
 
-// noteStep looks at what a step has made of the role. The loop calls it.
+// noteStep looks at what a step has made of the role and the tree. The loop calls it.
 func (s *Server) noteStep(effects *replica.Effects) {
 	if len(effects.Left) > 0 {
 		s.snaps.roleEnded()
 	}
 	if p := s.replica.Peer(); s.cfg.Ensemble != nil {
 		s.meters.noteProgress(p.State(), p.Phase(), s.replica.Elections(), s.loopMs)
+	}
+	if n := int64(s.replica.Tree().LongestData()); n != s.longestData.Load() {
+		s.longestData.Store(n)
 	}
 	s.leads.Store(s.replica.Leads())
 	s.serves.Store(s.replica.Serving())

@@ -67,9 +67,12 @@ type Server struct {
 		sync.Mutex
 		againMs int64 // when they may be looked at again
 	}
-	diskFull  atomic.Bool
-	leads     atomic.Bool // clients are served, and this server decides
-	serves    atomic.Bool // clients are served
+	diskFull atomic.Bool
+	leads    atomic.Bool // clients are served, and this server decides
+	serves   atomic.Bool // clients are served
+
+	longestData atomic.Int64 // see Tree.LongestData, at the end of the last step
+
 	traceMask atomic.Int64
 
 	stop   context.CancelCauseFunc // ends Run

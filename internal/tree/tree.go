@@ -45,6 +45,7 @@ type Tree struct {
 	mu sync.RWMutex
 	content
 	replaced int // how often the content was replaced
+	longest  int // data that a znode has had, in bytes
 }
 
 // content is all that a tree holds.
@@ -93,12 +94,19 @@ func (t *Tree) Become(other *Tree) {
 	defer t.mu.Unlock()
 	walks := t.walks
 	t.content = other.content
+	t.noteLength(other.LongestData())
 	t.walks = nil
 	t.replaced++
 	for _, s := range walks {
 		s.at, s.cut = noNode, true
 	}
 }
+
+// LongestData returns a bound of how many bytes of data a znode has.
+func (t *Tree) LongestData() int { return t.longest }
+
+// noteLength notes how long data are that a znode gets.
+func (t *Tree) noteLength(bytes int) { t.longest = max(t.longest, bytes) }
 
 // Replaced returns how often the content was replaced by another tree's.
 func (t *Tree) Replaced() int { return t.replaced }

@@ -558,6 +558,22 @@ func TestNamesOfEveryLengthAreKept(t *testing.T) {
 	}
 }
 
+// No znode has had longer data than the bound says: not when it was made, nor when its data
+// were replaced, in place or not, nor after another tree's content has come.
+func TestLongestDataIsABound(t *testing.T) {
+	w, other := newWorld(6), newWorld(7)
+	other.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/made", Data: make([]byte, 90_000), ACL: zk.OpenACL(), ParentCversion: 1})
+	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/n", Data: make([]byte, 100), ACL: zk.OpenACL(), ParentCversion: 1})
+	for bytes := 100; bytes < 80_000; bytes += 1 + bytes/100 {
+		if w.apply(1, zk.Txn{Op: zk.OpSetData, Path: "/n", Data: make([]byte, bytes)}); w.tree.LongestData() < bytes {
+			t.Fatalf("data of %d bytes, and the bound is %d", bytes, w.tree.LongestData())
+		}
+	}
+	if w.tree.Become(other.tree); w.tree.LongestData() < 90_000 {
+		t.Errorf("data of 90000 bytes came with another tree, and the bound is %d", w.tree.LongestData())
+	}
+}
+
 func TestIndexFindsWhatItHolds(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))
 	w := newWorld(1)

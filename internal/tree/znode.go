@@ -122,6 +122,7 @@ func (t *Tree) blockBytes(n *znode) int { return 1 + t.nameBytes(n) + n.dataByte
 func (t *Tree) store(n *znode, name string, data []byte) {
 	size := 1 + len(name) + len(data)
 	n.block = t.blocks.Alloc(size)
+	t.noteLength(len(data))
 	n.dataLength = dataLength(data)
 	b := t.blocks.Bytes(n.block, size)
 	b[0] = byte(min(len(name), longName))
@@ -147,6 +148,7 @@ func (t *Tree) replace(n *znode, data []byte) {
 	head := 1 + t.nameBytes(n)
 	block, bytes := n.block, t.blockBytes(n)
 	if t.blocks.SameClass(bytes, head+len(data)) {
+		t.noteLength(len(data))
 		n.dataLength = dataLength(data)
 		copy(t.blocks.Bytes(block, head+len(data))[head:], data)
 		return

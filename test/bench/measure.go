@@ -32,12 +32,14 @@ type part struct {
 	alone    bool // one connection, one request at a time
 }
 
+// loads are in the order in which a server gets them: create last, for the tree that it leaves
+// is the larger the faster a server is, and all others would be measured on that.
 var loads = []part{
 	{name: "get", workload: loadgen.Get},
 	{name: "set", workload: loadgen.Set},
-	{name: "create", workload: loadgen.Create},
 	{name: "mix", workload: loadgen.Mix},
 	{name: "single", workload: loadgen.Set, alone: true},
+	{name: "create", workload: loadgen.Create},
 }
 
 // partNames are what can be measured of an ensemble of that size: memory and the

@@ -60,7 +60,7 @@ func profileLoads(ctx context.Context, args []string) error {
 		return err
 	}
 	var columns []column
-	for _, w := range []loadgen.Workload{loadgen.Set, loadgen.Create, loadgen.Get, loadgen.Mix} {
+	for _, w := range []loadgen.Workload{loadgen.Set, loadgen.Get, loadgen.Mix, loadgen.Create} {
 		o := p.options(s.addr)
 		o.Workload, o.Duration = w, p.warmUp
 		if _, err := loadgen.Run(ctx, o); err != nil {
