@@ -32,8 +32,8 @@ type part struct {
 	alone    bool // one connection, one request at a time
 }
 
-// loads are in the order in which a server gets them: create last, for the tree that it leaves
-// is the larger the faster a server is, and all others would be measured on that.
+// loads are in the order in which a server gets them: create last, for all others are measured
+// on the same tree.
 var loads = []part{
 	{name: "get", workload: loadgen.Get},
 	{name: "set", workload: loadgen.Set},
@@ -54,6 +54,14 @@ func partNames(size int) []string {
 	}
 	return names
 }
+
+// All servers get as many creates, not creates for as long: the more there are in a tree, the
+// more does it take to write it into a snapshot.
+const (
+	creates       = 200_000
+	warmUpCreates = 20_000
+	createsMax    = time.Minute // for slow servers
+)
 
 // loadZnodes is how many znodes are read and set.
 const loadZnodes = 10_000
@@ -172,6 +180,9 @@ func (p *plan) loads(ctx context.Context, on target, m measured) error {
 		if o.Duration == 0 {
 			break
 		}
+		if w == loadgen.Create {
+			o.Operations = warmUpCreates
+		}
 		if _, err := loadgen.Run(ctx, o); err != nil {
 			return err
 		}
@@ -193,6 +204,9 @@ func (p *plan) load(ctx context.Context, on target, l part, m measured) error {
 	o.Workload = l.workload
 	if l.alone {
 		o.Connections, o.InFlight = 1, 1
+	}
+	if l.workload == loadgen.Create {
+		o.Operations, o.Duration = creates, createsMax
 	}
 	before, err := on.used()
 	if err != nil {
