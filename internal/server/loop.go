@@ -208,7 +208,7 @@ func (d *delivery) Close(id session.ConnID) {
 }
 
 // flush has the outboxes written. One connection's is written here, without a
-// detour; several are written side by side.
+// detour; several are written side by side, and many by few.
 func (d *delivery) flush() {
 	d.Notified()
 	if d.replied > 0 {
@@ -219,16 +219,30 @@ func (d *delivery) flush() {
 		c.woken = false
 		c.discount()
 		c.resume()
-		if len(d.dirty) == 1 {
-			c.flushOnce()
-		} else {
+	}
+	switch n := len(d.dirty); {
+	case n == 1:
+		d.dirty[0].flushOnce()
+	case n < 2*flushTogether:
+		for _, c := range d.dirty {
 			c.flushAside()
+		}
+	default:
+		for some := range slices.Chunk(slices.Clone(d.dirty), flushTogether) {
+			d.server.task(func() {
+				for _, c := range some {
+					c.flushOnce()
+				}
+			})
 		}
 	}
 	clear(d.dirty)
 	d.dirty, d.last = d.dirty[:0], nil
 	d.server.lent = 0
 }
+
+// flushTogether is how many outboxes one goroutine writes, of many: none of them waits for a client.
+const flushTogether = 32
 
 // alarm wakes the loop at a time that changes. Mostly it moves on, as with every
 // message of a leader: then the timer is left alone and set again when it has fired.
