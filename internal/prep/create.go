@@ -107,7 +107,7 @@ func (p *Prep) recordCreate(txn *zk.Txn, parent *change, o *Origin) {
 	p.change(parent, &up, o.Zxid)
 	p.change(&change{path: txn.Path}, &change{
 		path: txn.Path, exists: true, acl: acl.New(txn.ACL), dataLen: int32(len(txn.Data)),
-		bodySum: tree.BodySum(txn.Path, txn.Data),
+		bodySum: tree.BodySum(txn.Path, txn.Data, &p.scratch),
 		stat: zk.StatPersisted{
 			Czxid: o.Zxid, Mzxid: o.Zxid, Pzxid: o.Zxid, Ctime: o.TimeMs, Mtime: o.TimeMs, EphemeralOwner: owner,
 		},

@@ -43,7 +43,7 @@ func (p *Prep) setData(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	next.stat.Version = nextVersion(node.stat.Version)
 	next.stat.Mzxid, next.stat.Mtime = o.Zxid, o.TimeMs
 	next.dataLen = int32(len(r.Data))
-	next.bodySum = tree.BodySum(r.Path, r.Data)
+	next.bodySum = tree.BodySum(r.Path, r.Data, &p.scratch)
 	p.change(&node, &next, o.Zxid)
 	p.at = node.at
 	txn.Op, txn.Path, txn.Data, txn.Version = zk.OpSetData, r.Path, r.Data, next.stat.Version

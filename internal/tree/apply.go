@@ -187,7 +187,7 @@ func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, at Place, r *zk.Result
 	if !t.isUsage(txn.Path) {
 		grown = int64(len(txn.Data)) - int64(n.dataBytes())
 		t.setData(n, txn.Data)
-		n.bodySum = bodySum(txn.Path, txn.Data)
+		n.bodySum = BodySum(txn.Path, txn.Data, &t.scratch)
 		t.noteLimits(txn.Path)
 	}
 	n.version, n.mzxid, n.mtime = txn.Version, h.Zxid, h.Time

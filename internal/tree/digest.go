@@ -13,28 +13,45 @@ import (
 // where it stopped, so the part over path and data, which may be long, is kept
 // with the znode, and a change of the stat costs 60 bytes only.
 
-const (
-	statBytes = 60
-	// sumBytes is how many bytes are summed for a stat. The fast way of package crc32 takes 64
-	// at a time: four zeros before the stat add nothing to a sum that begins with zero.
-	sumBytes = 64
-)
+const statBytes = 60
 
-// A Scratch is where the stat of a checksum is put together. What package crc32 sums is
+// A Scratch is where what a checksum is made of is put together. What package crc32 sums is
 // always on the heap: a write sums four stats, and so its caller lends the space.
-type Scratch [sumBytes]byte
+type Scratch [512]byte
 
-// bodySum is the CRC-32 of path and data; null data counts as empty.
-func bodySum(path string, data []byte) uint32 {
+// The fast way of package crc32 takes at least fastLeast bytes, and so many more at a time.
+const fastLeast, fastStep = 64, 16
+
+// end returns the end of the scratch, for so many bytes, and what is to be summed: these and
+// zeros before them, so many that it is fast. They add nothing to a sum that begins with zero.
+func (b *Scratch) end(bytes int) (own, all []byte) {
+	all = b[len(b)-max(fastLeast, (bytes+fastStep-1)/fastStep*fastStep):]
+	clear(all[:len(all)-bytes])
+	return all[len(all)-bytes:], all
+}
+
+// sumFrom is the sum of what end has returned, going on from a sum of what came before. That is
+// to begin with zero, with the sum in the first four bytes. Package crc32 turns the bits of a
+// sum around when it takes one, and when it gives one.
+func sumFrom(before uint32, own, all []byte) uint32 {
+	binary.LittleEndian.PutUint32(own, binary.LittleEndian.Uint32(own)^^before)
+	return crc32.Update(^uint32(0), crc32.IEEETable, all)
+}
+
+// BodySum is the CRC-32 of a path and its data, which Checksum goes on from. Null data counts
+// as empty.
+func BodySum(path string, data []byte, b *Scratch) uint32 {
 	if path == "/" {
 		path = ""
+	}
+	if bytes := len(path) + len(data); bytes <= len(b) && bytes >= 4 {
+		own, all := b.end(bytes)
+		copy(own[copy(own, path):], data)
+		return sumFrom(0, own, all)
 	}
 	sum := crc32.Update(0, crc32.IEEETable, unsafe.Slice(unsafe.StringData(path), len(path)))
 	return crc32.Update(sum, crc32.IEEETable, data)
 }
-
-// BodySum is the checksum of a path and its data that Checksum goes on from.
-func BodySum(path string, data []byte) uint32 { return bodySum(path, data) }
 
 // Checksum is one znode's part of the digest; zero below /zookeeper, whose
 // content differs between servers.
@@ -46,7 +63,7 @@ func Checksum(path string, bodySum uint32, s *zk.StatPersisted, b *Scratch) uint
 }
 
 func statSum(bodySum uint32, s *zk.StatPersisted, b *Scratch) uint64 {
-	stat := b[sumBytes-statBytes:]
+	stat, all := b.end(statBytes)
 	binary.BigEndian.PutUint64(stat[0:], uint64(s.Czxid))
 	binary.BigEndian.PutUint64(stat[8:], uint64(s.Mzxid))
 	binary.BigEndian.PutUint64(stat[16:], uint64(s.Pzxid))
@@ -56,11 +73,7 @@ func statSum(bodySum uint32, s *zk.StatPersisted, b *Scratch) uint64 {
 	binary.BigEndian.PutUint32(stat[44:], uint32(s.Cversion))
 	binary.BigEndian.PutUint32(stat[48:], uint32(s.Aversion))
 	binary.BigEndian.PutUint64(stat[52:], uint64(s.EphemeralOwner))
-	// To go on from a sum is to begin with zero, with that sum in the first four bytes.
-	// Package crc32 turns the bits of a sum around when it takes one, and when it gives one.
-	begin := binary.LittleEndian.Uint32(stat) ^ ^bodySum
-	binary.LittleEndian.PutUint32(stat, begin)
-	return uint64(crc32.Update(^uint32(0), crc32.IEEETable, b[:]))
+	return uint64(sumFrom(bodySum, stat, all))
 }
 
 // Digest returns the digest of the whole tree.

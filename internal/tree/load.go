@@ -75,7 +75,7 @@ func (l *Loader) replace(id uint32, path string, data []byte, acl uint32, s zk.S
 	l.t.subDigest(id)
 	l.t.disown(id)
 	l.t.setData(n, data)
-	n.bodySum = bodySum(path, data)
+	n.bodySum = BodySum(path, data, &l.t.scratch)
 	l.t.acls.release(l.t.restOf(n).acl, false)
 	l.t.useACL(n, acl)
 	l.t.setStat(n, &s)

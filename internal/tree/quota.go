@@ -276,7 +276,7 @@ func (t *Tree) setUsage(limited string, u Usage) (ok bool) {
 	n := t.nodes.At(id)
 	data := fmt.Appendf(nil, "count=%d,bytes=%d", u.Count, u.Bytes)
 	t.setData(n, data)
-	n.bodySum = bodySum(path, data)
+	n.bodySum = BodySum(path, data, &t.scratch)
 	return true
 }
 

@@ -121,7 +121,7 @@ func (t *Tree) PutConfig(text []byte, version zk.Zxid, timeMs int64) {
 	}
 	n := t.nodes.At(id)
 	t.setData(n, text)
-	n.bodySum = bodySum(zk.ConfigPath, text)
+	n.bodySum = BodySum(zk.ConfigPath, text, &t.scratch)
 	n.version, n.mzxid, n.mtime = -1, version, timeMs
 }
 
@@ -241,7 +241,7 @@ func (t *Tree) fill(id uint32, path, name string, data []byte, acl uint32) {
 	n := t.nodes.At(id)
 	t.useACL(n, acl)
 	t.store(n, name, data)
-	n.bodySum = bodySum(path, data)
+	n.bodySum = BodySum(path, data, &t.scratch)
 	t.textSize += int64(len(path) + len(data))
 }
 

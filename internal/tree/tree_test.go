@@ -177,7 +177,7 @@ func sum(t *Tree) uint64 {
 	var total uint64
 	var e Entry
 	for s.Next(&e) {
-		total += Checksum(e.Path, BodySum(e.Path, e.Data), &e.Stat, new(Scratch))
+		total += Checksum(e.Path, BodySum(e.Path, e.Data, new(Scratch)), &e.Stat, new(Scratch))
 	}
 	return total
 }
@@ -745,6 +745,41 @@ func TestSumOfAStatIsItsCRC(t *testing.T) {
 		if got, want := statSum(body, &s, &scratch), uint64(crc32.Update(body, crc32.IEEETable, b)); got != want {
 			t.Fatalf("the sum of %+v after %#x is %#x, want %#x", s, body, got, want)
 		}
+	}
+}
+
+// The sum of a path and data is that of both in a row, however long they are, and whatever was
+// summed before in the same space.
+func TestSumOfABodyIsItsCRC(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 3))
+	var scratch Scratch
+	for path := range 80 {
+		for data := range 500 {
+			name, body := make([]byte, path), make([]byte, data)
+			for _, b := range [][]byte{name, body} {
+				for i := range b {
+					b[i] = byte(random.Uint32())
+				}
+			}
+			want := crc32.Update(crc32.ChecksumIEEE(name), crc32.IEEETable, body)
+			if got := BodySum(string(name), body, &scratch); got != want && string(name) != "/" {
+				t.Fatalf("the sum of %d and %d bytes is %#x, want %#x", path, data, got, want)
+			}
+		}
+	}
+	if got, want := BodySum("/", []byte("data of the root"), &scratch), crc32.ChecksumIEEE([]byte("data of the root")); got != want {
+		t.Errorf("the sum of the root is %#x, want %#x: its path is empty", got, want)
+	}
+}
+
+func BenchmarkSumOfABody(b *testing.B) {
+	var scratch Scratch
+	sum, data := uint32(0), make([]byte, 100)
+	for b.Loop() {
+		sum += BodySum("/bench/n0001234", data, &scratch)
+	}
+	if sum == 0 {
+		b.Error("nothing was summed")
 	}
 }
 
