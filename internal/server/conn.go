@@ -310,16 +310,18 @@ type discounted struct {
 // gone forgets a connection whose goroutine has ended. The loop calls it, so
 // that what is left on its way is counted off once.
 func (s *Server) gone(c *conn) {
-	s.conns.remove(c)
 	c.discount()
 	s.inFlight.Add(-int64(c.inFlight.Swap(0)))
 	c.longs.answered(math.MaxUint64, s)
 	c.out.remove()
+	s.conns.ending.Lock()
+	defer s.conns.ending.Unlock()
+	s.conns.remove(c)
 	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
 	s.stats.sentGone.Add(c.stats.sent)
 	s.requestBytes.Add(-c.stats.forget())
 	c.handOver()
-	c.out.mu.Unlock()
 }
 
 // resume wakes the goroutine if it waits for the loop.

@@ -22,6 +22,11 @@ type conns struct {
 	count    atomic.Int64
 	nextID   atomic.Uint64
 	rejected atomic.Int64
+
+	// ending is locked while what a connection has counted goes over to the server, and for
+	// reading while both are added up: else a sum lacks it, or has it twice. It is locked
+	// before all others.
+	ending sync.RWMutex
 }
 
 func (c *conns) init() {

@@ -116,6 +116,8 @@ func (c *conn) handOver() {
 
 // reportConns adds up what connections count by themselves.
 func (s *Server) reportConns(out *Meters) {
+	s.conns.ending.RLock()
+	defer s.conns.ending.RUnlock()
 	s.meters.repliesMu.Lock()
 	sizes := s.meters.replies
 	s.meters.repliesMu.Unlock()
@@ -131,6 +133,7 @@ func (s *Server) reportConns(out *Meters) {
 }
 
 // readBy are the reads by namespace; each is called for every connection, with its out.mu held.
+// The caller has locked conns.ending for reading.
 func (s *Server) readBy(each func(c *conn)) map[string]tally.Named {
 	var reads tally.Names
 	s.meters.spaces.mu.Lock()
@@ -153,7 +156,9 @@ func (s *Server) readBy(each func(c *conn)) map[string]tally.Named {
 // the writes that were delivered, with those of path and data, by the first name of the
 // path. Like Status it waits until Run is running.
 func (s *Server) Namespaces() (read, written map[string]tally.Named) {
+	s.conns.ending.RLock()
 	read = s.readBy(func(*conn) {})
+	s.conns.ending.RUnlock()
 	s.inspect(func(r *replica.Replica) { written = r.Tallies().Written.All() })
 	return read, written
 }

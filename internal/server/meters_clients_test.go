@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -234,6 +235,59 @@ func TestMetersCountHowConnectionsBeginAndEnd(t *testing.T) {
 	}
 	if m.Dropped != 1 {
 		t.Errorf("%d lost: closed sessions and refused clients are none", m.Dropped)
+	}
+}
+
+// What was sent, and answered, only grows, also while connections end: a monitor takes a sum
+// that falls for a new start.
+func TestSumsGrowWhileConnectionsEnd(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	dial(t, s, nil).must(zk.OK, create("/read", "", 0))
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for range 100 {
+				socket, err := net.Dial("tcp", s.Addr().String())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				request := wire.AppendConnectRequest(nil, &wire.ConnectRequest{TimeoutMs: 5000, Password: make([]byte, 16)})
+				request = wire.AppendRequest(request, &zk.Request{Op: zk.OpGetData, Xid: 1, Path: "/read"})
+				if _, err := socket.Write(request); err != nil {
+					t.Error(err)
+				}
+				for range 2 {
+					if _, err := readFrame(socket); err != nil {
+						t.Error(err)
+					}
+				}
+				socket.Close()
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() { clients.Wait(); close(ended) }()
+	var sent, reads int64
+	for over := false; !over; {
+		select {
+		case <-ended:
+			over = true
+		default:
+		}
+		now, _ := s.sent()
+		var m Meters
+		s.reportConns(&m)
+		read := m.ReadBy[tally.Namespace("/read")].Count
+		if now < sent || read < reads {
+			t.Errorf("%d packets and %d reads after %d and %d", now, read, sent, reads)
+			<-ended
+			return
+		}
+		sent, reads = now, read
+	}
+	if sent < 400*2 || reads < 400 {
+		t.Errorf("%d packets and %d reads in the end", sent, reads)
 	}
 }
 

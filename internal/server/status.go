@@ -208,9 +208,9 @@ type Status struct {
 func (s *Server) Status() Status {
 	st := Status{
 		ID: s.cfg.ID, Latency: s.stats.latency.report(), Received: s.stats.received.Load(),
-		Sent: s.stats.sentGone.Load(), Outstanding: s.inFlight.Load(),
-		Uptime:   time.Duration(s.monoMs()-s.startMs) * time.Millisecond,
-		Rejected: s.conns.rejected.Load(), Connects: s.stats.connects.Load(), AuthFailed: s.stats.authFailed.Load(), HandshakesFailed: s.stats.handshakes.Count(),
+		Outstanding: s.inFlight.Load(),
+		Uptime:      time.Duration(s.monoMs()-s.startMs) * time.Millisecond,
+		Rejected:    s.conns.rejected.Load(), Connects: s.stats.connects.Load(), AuthFailed: s.stats.authFailed.Load(), HandshakesFailed: s.stats.handshakes.Count(),
 		DiskFull: s.diskFull.Load(), SnapshotsFailed: s.snaps.failed.Load(),
 		PortsFailed: s.portsFailed(), Refusals: s.refusalsReport(), SnapshotLast: zk.Zxid(s.snaps.last.Load()), SnapshotAt: s.snaps.at(), Recovery: s.recovery,
 	}
@@ -223,12 +223,7 @@ func (s *Server) Status() Status {
 	if s.cfg.Trace.Report != nil {
 		st.Traces = s.cfg.Trace.Report()
 	}
-	for _, c := range s.conns.all() {
-		c.out.mu.Lock()
-		st.Sent += c.stats.sent
-		c.out.mu.Unlock()
-		st.Connections++
-	}
+	st.Sent, st.Connections = s.sent()
 	st.Syncs, st.SyncAvg, st.SyncMax = s.disk.sync.report()
 	st.Ended = !s.inspect(func(r *replica.Replica) {
 		t := r.Tree()
@@ -240,6 +235,20 @@ func (s *Server) Status() Status {
 	st.Role, st.RoleTime = s.role()
 	st.ProposalBytes = s.place.proposals.report()
 	return st
+}
+
+// sent returns how much was sent to clients, and how many there are.
+func (s *Server) sent() (packets int64, conns int) {
+	s.conns.ending.RLock()
+	defer s.conns.ending.RUnlock()
+	packets = s.stats.sentGone.Load()
+	for _, c := range s.conns.all() {
+		c.out.mu.Lock()
+		packets += c.stats.sent
+		c.out.mu.Unlock()
+		conns++
+	}
+	return packets, conns
 }
 
 // place tells where the server stands among others.
