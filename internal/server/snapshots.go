@@ -92,8 +92,12 @@ func (s *Server) beginSnapshot() *replicadisk.Snapshot {
 func (s *Server) takeSnapshot(b *replicadisk.Snapshot) {
 	start := time.Now()
 	if err := s.writeSnapshot(b); err != nil {
+		if errors.Is(err, errStopped) {
+			s.cfg.Logger.Info("the snapshot was given up", "zxid", b.Zxid().String(), "reason", err)
+			return
+		}
 		s.snaps.failed.Add(1)
-		if errors.Is(err, vfs.ErrNoSpace) || errors.Is(err, errStopped) || errors.Is(err, replicadisk.ErrCut) {
+		if errors.Is(err, vfs.ErrNoSpace) || errors.Is(err, replicadisk.ErrCut) {
 			s.cfg.Logger.Error("no snapshot was taken", "zxid", b.Zxid().String(), "error", err)
 			return
 		}
