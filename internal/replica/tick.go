@@ -61,7 +61,7 @@ func (r *Replica) expire() {
 // What the end of sessions and the deletions of a look may take of one step, in bytes of
 // paths: nobody is pinged meanwhile. A session counts as sessionBytes at least.
 const (
-	endsBytesMax = 4 << 20
+	endsBytesMax = 1 << 20
 	sessionBytes = 1 << 10
 )
 
