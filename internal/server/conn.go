@@ -17,7 +17,7 @@ import (
 )
 
 // conn is one connection of a client. Its goroutine owns the reading side and
-// answers reads; everything else goes to the loop.
+// answers reads; everything else goes to the loop. While it is idle it has no goroutine.
 //
 // The order of replies (replica-R3) rests on inFlight: while the loop has requests of
 // this connection, every request goes to the loop, after them. When it has
@@ -29,6 +29,7 @@ type conn struct {
 	remote netip.AddrPort
 	input  input
 	out    outbox
+	phase  phase
 
 	identities    []zk.Identity // owned by the goroutine; replaced, never changed
 	identityBytes int64         // of what the client has proved; of the goroutine
@@ -106,16 +107,6 @@ func (c *conn) serve() {
 	c.idle()
 }
 
-// idle has a goroutine of its own wait for what comes next: one that has shaken hands, or has
-// handled a request, has a larger stack, which it would keep.
-func (c *conn) idle() { c.server.task(c.awake) }
-
-// awake goes on when something has come.
-func (c *conn) awake() {
-	c.input.await()
-	c.serveOn()
-}
-
 // serveOn handles requests until the client is idle, which a heartbeat tells, or the end.
 func (c *conn) serveOn() {
 	for !c.ended && c.step() {
@@ -150,7 +141,7 @@ func (c *conn) awaitLast() {
 func (c *conn) close() {
 	c.leavePaces()
 	c.belongNoMore()
-	c.socket.Close()
+	c.shut()
 	c.server.inbox.put(replica.Event{Kind: replica.EventDisconnect, Conn: c.id})
 }
 
@@ -171,7 +162,7 @@ func (c *conn) prove() bool {
 	s := c.server
 	if out := s.handshakes.enter(c, s.cfg.Throttle.HandshakesMax); out != nil {
 		s.refused(refusedHandshake, out.remote)
-		out.socket.Close()
+		out.shut()
 		if out == c {
 			return false
 		}

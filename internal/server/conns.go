@@ -96,7 +96,7 @@ func (c *conns) all() []*conn {
 
 func (c *conns) closeAll() {
 	for _, n := range c.all() {
-		n.socket.Close()
+		n.shut()
 		n.resume()
 	}
 }
@@ -125,7 +125,7 @@ func (s *Server) accept(listener net.Listener) {
 			continue
 		}
 		if s.done.Err() != nil {
-			socket.Close()
+			c.shut()
 		}
 		s.task(c.serve)
 	}
@@ -154,7 +154,7 @@ func (s *Server) expireHandshakes() {
 				c.expired = true
 				s.meters.expired.Add(1)
 			}
-			c.socket.Close()
+			c.shut()
 		}
 	}
 }

@@ -14,6 +14,9 @@
 //	clientports.go  where clients connect
 //	conns.go        accepts connections, within their limits
 //	conn.go         one connection: handshake, then requests until its end
+//	idle.go         a connection without a goroutine, while its client is idle
+//	idle_linux.go   waits for all of those at once
+//	idle_other.go   where that cannot be done
 //	groups.go       what its certificate proves by the map of domains, as that changes
 //	owners.go       whose connection it is, where that has a limit
 //	input.go        the bytes of a connection, without a buffer for idle ones

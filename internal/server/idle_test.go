@@ -10,11 +10,13 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// After the handshake, and after each heartbeat, a new goroutine waits for what comes next: it has
+// Where no poller waits, a new goroutine does after the handshake and after each heartbeat: it has
 // the smallest stack, whatever requests have needed. A request alone makes none.
 func TestIdleConnectionsWaitInNewGoroutines(t *testing.T) {
 	const conns = 20
 	s := start(t, vfs.NewMem(), nil)
+	awaittest.Until(t, "it serves", s.Serves)
+	s.poller.close()
 	waiting := func() int {
 		all := make([]byte, 4<<20)
 		return bytes.Count(all[:runtime.Stack(all, true)], []byte("server.(*input).await("))

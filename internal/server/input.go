@@ -81,9 +81,12 @@ func (in *input) atEnd() bool {
 	return ended
 }
 
+// isEmpty reports whether nothing has come, on a socket that can be polled.
+func (in *input) isEmpty() bool { return in.raw != nil && len(in.partial) == 0 }
+
 // await waits until there is input, or the end, and needs next to nothing for it.
 func (in *input) await() {
-	if in.raw != nil && len(in.partial) == 0 {
+	if in.isEmpty() {
 		_ = in.raw.Read(socketReady)
 	}
 }

@@ -185,7 +185,7 @@ func (c *conn) checkOutbox() {
 func (c *conn) overrun() {
 	c.out.over, c.out.bytes = true, nil
 	c.out.leave()
-	c.socket.Close()
+	c.shut()
 }
 
 // connected answers the handshake.
@@ -276,10 +276,11 @@ type halfCloser interface{ CloseWrite() error }
 func (c *conn) hangUp() {
 	half, ok := c.socket.(halfCloser)
 	if !ok || c.out.isOver() || half.CloseWrite() != nil {
-		c.socket.Close()
+		c.shut()
 		return
 	}
 	c.socket.SetReadDeadline(time.Now().Add(c.server.closeGrace))
+	c.seeEnd()
 }
 
 // write sends bytes, however long the client takes: as long as it takes some of them
@@ -304,7 +305,7 @@ func (c *conn) write(bytes []byte) (spare []byte, ok bool) {
 	}
 	if err != nil {
 		c.out.end()
-		c.socket.Close()
+		c.shut()
 	}
 	c.resume() // it may wait for space in the outbox, or must see that it is over
 	return spareOf(bytes), err == nil

@@ -28,6 +28,7 @@ type Server struct {
 	peers                    *peers     // nil: the server is standalone
 	snaps                    *snapshots
 	conns                    conns
+	poller                   poller
 	stats                    stats
 	busy                     busy
 	meters                   meters
@@ -143,12 +144,14 @@ func (s *Server) Run(ctx context.Context) error {
 	s.task(s.runSaver)
 	s.task(s.runTicks)
 	s.task(s.runPurges)
+	s.pollIdle()
 	s.acceptClients()
 	if err := s.connectPeers(); err != nil {
 		s.fail(err)
 	}
 	s.runLoop()
 	s.conns.closeAll()
+	s.poller.close()
 	s.peers.close()
 	s.closeClientPorts()
 	s.disk.stop()
@@ -163,6 +166,11 @@ func (s *Server) Run(ctx context.Context) error {
 // task runs f in a goroutine that Run waits for.
 func (s *Server) task(f func()) {
 	s.tasks.Add(1)
+	s.run(f)
+}
+
+// run is task for one that is counted already.
+func (s *Server) run(f func()) {
 	go func() {
 		defer s.tasks.Done()
 		f()
