@@ -15,7 +15,8 @@ const (
 
 // idle waits for what the client says next. The calling goroutine is that of the connection,
 // and ends then: one that has shaken hands, or has handled a request, has a larger stack,
-// which it would keep. Where the poller cannot wait a new goroutine does.
+// which it would keep. Where the poller cannot wait a new goroutine does. From phaseIdle on
+// another goroutine may have the connection: of it only what never changes is looked at.
 func (c *conn) idle() {
 	s := c.server
 	s.tasks.Add(1) // of the goroutine that goes on, whenever that is

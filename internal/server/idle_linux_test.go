@@ -7,6 +7,8 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -192,6 +194,8 @@ func TestIdleConnectionIsWrittenTo(t *testing.T) {
 	const events = 200
 	for name, goes := range map[string]func(t *testing.T, s *Server, c *conn, p *peer){
 		"the client reads": func(t *testing.T, s *Server, c *conn, p *peer) {
+			_ = c.socket.(*net.TCPConn).SetWriteBuffer(1 << 20) // else it takes long
+			_ = p.socket.(*net.TCPConn).SetReadBuffer(1 << 20)
 			p.reply(zk.OpPing)
 			p.must(zk.OK, zk.Request{Op: zk.OpPing})
 			if len(p.events) != events {
@@ -257,6 +261,87 @@ func descriptors(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(all)
+}
+
+// registering does something just before a socket is registered with the poller, and after it.
+type registering struct {
+	syscall.RawConn
+	before, after func()
+}
+
+func (r *registering) Control(f func(fd uintptr)) error {
+	r.before()
+	defer r.after()
+	return r.RawConn.Control(f)
+}
+
+// What happens while a connection goes to be idle is not missed.
+func TestConnectionThatGoesToBeIdleIsWoken(t *testing.T) {
+	nothing := func(*Server, *conn, net.Conn) {}
+	asks := func(_ *Server, _ *conn, client net.Conn) {
+		_, _ = client.Write(question)
+		awaittest.RealTime(50*time.Millisecond, "the poller sees that something has come")
+	}
+	shuts := func(_ *Server, c *conn, _ net.Conn) { c.shut() }
+	ends := func(s *Server, c *conn, _ net.Conn) {
+		s.ExpireSession(zk.SessionID(c.sessionID.Load()))
+		_ = awaittest.Poll(awaittest.Within(t), func() bool { return c.phase.now.Load() == phaseEnding })
+	}
+	for name, what := range map[string]struct {
+		before, after func(*Server, *conn, net.Conn)
+	}{
+		"a request before": {asks, nothing}, "a request after": {nothing, asks},
+		"closed before": {shuts, nothing}, "closed after": {nothing, shuts},
+		"ended before": {ends, nothing}, "ended after": {nothing, ends},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := patient(t, nil)
+			client, socket := pair(t)
+			c := newConn(s, socket)
+			var before, after sync.Once
+			c.input.raw = &registering{
+				c.input.raw,
+				func() { before.Do(func() { what.before(s, c, client) }) },
+				func() { after.Do(func() { what.after(s, c, client) }) },
+			}
+			s.conns.add(c, 0, 0)
+			s.task(c.serve)
+			p := &stormClient{socket: client}
+			asks := strings.HasPrefix(name, "a request")
+			if err := p.connect(nil); err != nil && asks { // who is ended may have had no answer
+				t.Fatal(err)
+			}
+			if !asks {
+				awaittest.Until(t, "it has gone", func() bool { return s.conns.get(c.id) == nil })
+				return
+			}
+			if _, err := p.frame(); err != nil {
+				t.Fatal(err)
+			}
+			_, _ = client.Write(heartbeat)
+			if _, err := p.frame(); err != nil {
+				t.Fatal(err)
+			}
+			becomes(t, s, 1)
+		})
+	}
+}
+
+// pair returns both ends of a connection.
+func pair(t *testing.T) (client, server net.Conn) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if client, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	if server, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	return client, server
 }
 
 // A connection that is to see its end waits in a goroutine, and is served until then.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"runtime"
 	"testing"
 
@@ -38,5 +39,20 @@ func TestIdleConnectionsWaitInNewGoroutines(t *testing.T) {
 	awaittest.Until(t, "all wait after a heartbeat", func() bool { return waiting() == conns })
 	for _, p := range all {
 		p.must(zk.OK, zk.Request{Op: zk.OpExists, Path: "/"})
+	}
+}
+
+// The loop may answer between the look whether it has and the wait for it, of which there is nothing
+// while a connection is idle.
+func TestAnswerJustBeforeTheWaitIsNotMissed(t *testing.T) {
+	s := &Server{}
+	s.done, s.stop = context.WithCancelCause(awaittest.Within(t))
+	c := &conn{server: s}
+	for range 3 {
+		c.resume()
+		if !c.await() {
+			t.Fatal("it waits in vain")
+		}
+		c.leaveWork()
 	}
 }

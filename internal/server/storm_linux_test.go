@@ -85,23 +85,27 @@ func (s *storm) dial(old *stormClient) (*stormClient, error) {
 	}
 	s.t.Cleanup(func() { socket.Close() })
 	c := &stormClient{socket: socket}
+	return c, c.connect(old)
+}
+
+// connect shakes hands.
+func (c *stormClient) connect(old *stormClient) error {
 	req := wire.ConnectRequest{TimeoutMs: 5000, Password: make([]byte, 16), HasReadOnly: true}
 	if old != nil {
 		req.Session, req.Password = old.id, old.pass[:]
 	}
-	if _, err := socket.Write(wire.AppendConnectRequest(nil, &req)); err != nil {
-		return nil, err
+	if _, err := c.socket.Write(wire.AppendConnectRequest(nil, &req)); err != nil {
+		return err
 	}
 	frame, err := c.frame()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	res, err := wire.DecodeConnectResponse(frame)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		c.id, c.pass = res.Session, res.Password
 	}
-	c.id, c.pass = res.Session, res.Password
-	return c, nil
+	return err
 }
 
 func (c *stormClient) frame() ([]byte, error) {
