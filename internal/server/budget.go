@@ -152,7 +152,7 @@ func (h *handling) admit(b *budget, cost int64) bool {
 			again.Stop()
 			return true
 		case <-again.C():
-		case <-h.conn.resumed:
+		case <-h.conn.answers():
 			again.Stop()
 			if h.conn.out.isEnded() {
 				h.conn.resume() // for those that wait after this
@@ -185,17 +185,22 @@ type long struct {
 	slot   bool  // one of Server.slots
 }
 
-// add keeps the part of a request until the loop has answered it.
-func (l *longs) add(one long) {
+// hold keeps the part of a request until the loop has answered it.
+func (c *conn) hold(one long) {
+	l := c.longs.Load()
+	if l == nil {
+		l = &longs{}
+		c.longs.Store(l)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.all = append(l.mu.all, one)
 	l.count.Add(1)
 }
 
-// answered releases the parts of the requests up to a number.
+// answered releases the parts of the requests up to a number. There may be none yet.
 func (l *longs) answered(number uint64, s *Server) {
-	if l.count.Load() == 0 {
+	if l == nil || l.count.Load() == 0 {
 		return
 	}
 	l.mu.Lock()

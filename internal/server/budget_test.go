@@ -106,7 +106,8 @@ func TestWaitingForTheLoopIsNoSilence(t *testing.T) {
 	s := &Server{cfg: cfg}
 	s.done, s.stop = context.WithCancelCause(t.Context())
 	s.inbox.init(s.monoMs)
-	c := &conn{server: s, id: 7, resumed: make(chan struct{}, 1)}
+	c := &conn{server: s, id: 7}
+	<-c.answers() // the first one is no answer
 	go func() {
 		for n := 0; n < touches; n += len(s.inbox.take().events) {
 			<-s.inbox.ready

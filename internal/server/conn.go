@@ -29,40 +29,53 @@ type conn struct {
 	remote netip.AddrPort
 	input  input
 	out    outbox
-	phase  phase
 
 	identities    []zk.Identity // owned by the goroutine; replaced, never changed
 	identityBytes int64         // of what the client has proved; of the goroutine
-	client        string        // the id of its certificate, where that has identities by a map of domains
-	mapped        *replica.Domains
-	admitted      bool          // it has proved what the server asks for; of the goroutine
-	sasl          sasl.Server   // the exchange that the client has begun; of the goroutine
-	refused       bool          // the client wants another ensemble, or has too many connections; of the goroutine
-	paces         ownPaces      // of the goroutine
-	owners        []zk.Identity // to whom it belongs, where that has a limit; of the goroutine
+	rare          *rare         // of the goroutine; nil for most connections
 
 	sessionID atomic.Int64
 	timeoutMs atomic.Int32
-	inFlight  atomic.Int32  // requests that the loop has not answered
-	resumed   chan struct{} // a token when the loop has answered something
-	woken     bool          // of the loop: it is in the list of those to flush
-	owed      owed          // of the loop: events that it is to be given
-	sinceMs   int64         // when it was accepted
-	touchedMs atomic.Int64  // when the loop last learned of it
-	behind    int           // reads that went to the loop since it last had nothing; of the goroutine
-	longest   int           // weightBehind of a write since then; of the goroutine
-	expired   bool          // it had no session in time; of expireHandshakes
-	ended     bool          // the client closed its session: nothing more is read
-	idles     bool          // the last that came was a heartbeat alone
+	inFlight  atomic.Int32                  // requests that the loop has not answered
+	resumed   atomic.Pointer[chan struct{}] // see answers; nil when the goroutine has not waited since it was idle
+	sinceMs   int64                         // when it was accepted
+	touchedMs atomic.Int64                  // when the loop last learned of it
+	owed      owed                          // of the loop: events that it is to be given
+	woken     bool                          // of the loop: it is in the list of those to flush
+	admitted  bool                          // it has proved what the server asks for; of the goroutine
+	refused   bool                          // the client wants another ensemble, or has too many connections; of the goroutine
+	expired   bool                          // it had no session in time; of expireHandshakes
+	ended     bool                          // the client closed its session: nothing more is read
+	idles     bool                          // the last that came was a heartbeat alone
+	behind    int32                         // reads that went to the loop since it last had nothing; of the goroutine
+	longest   int                           // weightBehind of a write since then; of the goroutine
 
 	begun    uint64 // requests that went to the loop; of the goroutine
 	finished uint64 // those that it has answered; of the loop
 	done     discounted
-	longs    longs
+	longs    atomic.Pointer[longs] // nil until there was one; the goroutine makes it
 
 	stats   connStats  // guarded by out.mu
-	replies replySizes // guarded by out.mu
 	spaces  connSpaces // guarded by out.mu
+	replies replySizes // guarded by out.mu
+	phase   phase
+}
+
+// rare is what few connections have, and only with some settings.
+type rare struct {
+	client string // the id of its certificate, where that has identities by a map of domains
+	mapped *replica.Domains
+	sasl   sasl.Server   // the exchange that the client has begun
+	owners []zk.Identity // to whom it belongs, where that has a limit
+	paces  ownPaces
+}
+
+// own returns what few connections have, for a change of it.
+func (c *conn) own() *rare {
+	if c.rare == nil {
+		c.rare = &rare{}
+	}
+	return c.rare
 }
 
 // scratch is what handling a batch of requests needs. It is shared by all
@@ -85,7 +98,7 @@ func (w *scratch) putBack() {
 }
 
 func newConn(s *Server, socket net.Conn) *conn {
-	c := &conn{server: s, socket: socket, remote: remoteAddr(socket), sinceMs: s.monoMs(), resumed: make(chan struct{}, 1)}
+	c := &conn{server: s, socket: socket, remote: remoteAddr(socket), sinceMs: s.monoMs()}
 	c.identities = auth.Connected(c.remote.Addr().String())
 	c.admitted = s.cfg.Auth.Admits(c.identities)
 	c.out.conn = c
@@ -109,6 +122,7 @@ func (c *conn) serve() {
 
 // serveOn handles requests until the client is idle, which a heartbeat tells, or the end.
 func (c *conn) serveOn() {
+	c.input.begin()
 	for !c.ended && c.step() {
 		if c.idles {
 			c.idle()
@@ -120,7 +134,7 @@ func (c *conn) serveOn() {
 		c.awaitLast()
 	}
 	if c.out.isEnded() {
-		c.longs.answered(math.MaxUint64, c.server) // the loop has dropped it: no answers come
+		c.longs.Load().answered(math.MaxUint64, c.server) // the loop has dropped it: no answers come
 	}
 	if c.ended || c.out.isEnded() {
 		c.input.drain()
@@ -177,7 +191,7 @@ func (c *conn) prove() bool {
 	case name == "":
 		c.noteUncertified()
 	case s.cfg.Auth.Groups.On:
-		c.client = name
+		c.own().client = name
 		return c.regroup()
 	default:
 		c.identities = append(c.identities, c.server.reader.Auth.Certified(name)...)
@@ -248,7 +262,7 @@ func (c *conn) handshake() bool {
 // await waits until the loop has answered something, or the server ends.
 func (c *conn) await() bool {
 	select {
-	case <-c.resumed:
+	case <-c.answers():
 		return !c.out.isEnded()
 	case <-c.server.done.Done():
 		return false
@@ -273,7 +287,7 @@ func (c *conn) begin(n int) {
 // it, after the reply is in the outbox, and discount before it wakes the connection.
 func (c *conn) finish(bytes int64) {
 	c.finished++
-	c.longs.answered(c.finished, c.server)
+	c.longs.Load().answered(c.finished, c.server)
 	c.done.count++
 	c.done.bytes += bytes
 }
@@ -303,7 +317,7 @@ type discounted struct {
 func (s *Server) gone(c *conn) {
 	c.discount()
 	s.inFlight.Add(-int64(c.inFlight.Swap(0)))
-	c.longs.answered(math.MaxUint64, s)
+	c.longs.Load().answered(math.MaxUint64, s)
 	c.out.remove()
 	s.conns.ending.Lock()
 	defer s.conns.ending.Unlock()
@@ -315,10 +329,26 @@ func (s *Server) gone(c *conn) {
 	c.handOver()
 }
 
+// answers has a token when the loop has answered something, and has one at first: what came
+// before the goroutine waits is not told here, so that it has to look for it.
+func (c *conn) answers() <-chan struct{} {
+	if has := c.resumed.Load(); has != nil {
+		return *has
+	}
+	first := make(chan struct{}, 1)
+	first <- struct{}{}
+	c.resumed.Store(&first)
+	return first
+}
+
 // resume wakes the goroutine if it waits for the loop.
 func (c *conn) resume() {
+	has := c.resumed.Load()
+	if has == nil {
+		return
+	}
 	select {
-	case c.resumed <- struct{}{}:
+	case *has <- struct{}{}:
 	default:
 	}
 }
@@ -378,7 +408,7 @@ func (c *conn) awaitAnswer() bool {
 		c.touch(s.monoMs())
 		again := s.cfg.Clock.Timer(clock.FromMillis(s.monoMs() + c.touchEveryMs()))
 		select {
-		case <-c.resumed:
+		case <-c.answers():
 			again.Stop()
 			return !c.out.isEnded()
 		case <-again.C():

@@ -29,8 +29,8 @@ func (s *Server) domains() *replica.Domains {
 // if it must end.
 func (c *conn) regroup() bool {
 	s := c.server
-	now := s.domains()
-	proved, err := s.cfg.Auth.Grouped(c.client, now.Of[c.client])
+	now, own := s.domains(), c.own()
+	proved, err := s.cfg.Auth.Grouped(own.client, now.Of[own.client])
 	all := auth.Regrouped(c.identities, proved)
 	bytes := identityBytes(all)
 	if err == nil && (len(all) > identitiesMax || bytes > identityBytesMax) {
@@ -40,7 +40,7 @@ func (c *conn) regroup() bool {
 		s.refusedHandshake(c.remote, err)
 		return false
 	}
-	c.identities, c.identityBytes, c.mapped = all, int64(bytes), now
+	c.identities, c.identityBytes, own.mapped = all, int64(bytes), now
 	c.admitted = s.cfg.Auth.Admits(all)
 	return c.belong(all)
 }
@@ -50,7 +50,7 @@ var errManyDomains = errors.New("the client is in more domains than a connection
 // follow does so for a connection that is in use, and tells the loop, which has all that the
 // connection has asked for before.
 func (c *conn) follow() bool {
-	if c.client == "" || c.server.domains() == c.mapped {
+	if c.rare == nil || c.rare.client == "" || c.server.domains() == c.rare.mapped {
 		return true
 	}
 	if !c.regroup() {

@@ -20,15 +20,15 @@ func TestOtherIdentitiesAreHeldToTheirPace(t *testing.T) {
 	of := s.paces.all[shop]
 	of.spend(0, 100)
 	c.holdToPaces([]zk.Identity{bank, shop})
-	if s.paces.all[shop] != of || of.conns != 1 || s.paces.all[bank].conns != 1 || !slices.Equal(c.paces.shared, []zk.Identity{bank, shop}) {
-		t.Errorf("%+v, %+v", s.paces.all, c.paces.shared)
+	if s.paces.all[shop] != of || of.conns != 1 || s.paces.all[bank].conns != 1 || !slices.Equal(c.rare.paces.shared, []zk.Identity{bank, shop}) {
+		t.Errorf("%+v, %+v", s.paces.all, c.rare.paces.shared)
 	}
-	if !slices.Equal(c.paces.all, []*pace{&c.paces.session, &s.paces.all[bank].pace, &of.pace}) {
-		t.Errorf("held to %v", c.paces.all)
+	if !slices.Equal(c.rare.paces.all, []*pace{&c.rare.paces.session, &s.paces.all[bank].pace, &of.pace}) {
+		t.Errorf("held to %v", c.rare.paces.all)
 	}
 	c.holdToPaces([]zk.Identity{bank})
-	if s.paces.all[shop] != nil || len(c.paces.all) != 2 {
-		t.Errorf("%+v, %+v", s.paces.all, c.paces.all)
+	if s.paces.all[shop] != nil || len(c.rare.paces.all) != 2 {
+		t.Errorf("%+v, %+v", s.paces.all, c.rare.paces.all)
 	}
 	c.leavePaces()
 	if len(s.paces.all) > 0 {

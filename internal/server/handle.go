@@ -149,7 +149,7 @@ func (h *handling) one(payload []byte) bool {
 	}
 	if op.Known() && !op.IsWrite() && op != zk.OpAuth && op != zk.OpSASL && op != zk.OpSync {
 		if h.busy() || h.mustReach() || h.blind {
-			if c.behind++; (c.behind > c.behindMax() || lasts(op) || h.answersLong(op, payload)) && !h.reach(op) {
+			if c.behind++; (int(c.behind) > c.behindMax() || lasts(op) || h.answersLong(op, payload)) && !h.reach(op) {
 				c.server.release(&held)
 				return false
 			}
@@ -168,7 +168,7 @@ func (h *handling) one(payload []byte) bool {
 	}
 	if held != (long{}) {
 		held.number = c.begun + uint64(h.sent) + 1
-		c.longs.add(held)
+		c.hold(held)
 	}
 	return h.toLoop(payload, op)
 }
@@ -567,12 +567,13 @@ func (c *conn) exchange(r *zk.Request) zk.Code {
 	if serve == nil || r.Op != zk.OpSASL {
 		return zk.OK // a null token tells the client that there is nothing to prove
 	}
-	if c.sasl == nil {
-		c.sasl = serve()
+	own := c.own()
+	if own.sasl == nil {
+		own.sasl = serve()
 	}
-	answer, done, err := c.sasl.Next(token)
+	answer, done, err := own.sasl.Next(token)
 	if err == nil && done {
-		name, _ := c.sasl.Names()
+		name, _ := own.sasl.Names()
 		if code := c.proved(c.server.cfg.Auth.Principals.Proved(name)); code != zk.OK {
 			return code
 		}

@@ -20,12 +20,20 @@ const (
 func (c *conn) idle() {
 	s := c.server
 	s.tasks.Add(1) // of the goroutine that goes on, whenever that is
+	c.leaveWork()
 	if c.input.isEmpty() && c.phase.now.CompareAndSwap(phaseActive, phaseIdle) {
 		if s.poller.watch(c) || !c.phase.now.CompareAndSwap(phaseIdle, phaseActive) {
 			return
 		}
 	}
 	s.run(c.awake)
+}
+
+// leaveWork gives up what the connection needs again when something comes.
+func (c *conn) leaveWork() {
+	c.input.reading = nil
+	c.resumed.Store(nil)
+	c.out.keepNothing()
 }
 
 // awake goes on when something has come.

@@ -21,13 +21,18 @@ type input struct {
 	frameMax int             // jute.maxbuffer
 	raw      syscall.RawConn // nil if the socket cannot be polled
 	partial  []byte          // begun, but not whole
-	rest     []byte          // of the scratch buffer: still to be handled
-	most     int             // of the next read
-	aside    int             // for the next read from a socket that cannot be polled
-	poll     func(fd uintptr) bool
-	w        *scratch
-	n        int
-	err      error
+	*reading                 // nil while the connection is idle
+}
+
+// reading is what an input has while the connection has its goroutine.
+type reading struct {
+	rest  []byte // of the scratch buffer: still to be handled
+	most  int    // of the next read
+	aside int    // for the next read from a socket that cannot be polled
+	poll  func(fd uintptr) bool
+	w     *scratch
+	n     int
+	err   error
 }
 
 func (in *input) init(socket net.Conn, frameMax int) {
@@ -35,8 +40,15 @@ func (in *input) init(socket net.Conn, frameMax int) {
 	if tcp, ok := socket.(*net.TCPConn); ok && polled {
 		if raw, err := tcp.SyscallConn(); err == nil {
 			in.raw = raw
-			in.poll = in.tryRead
 		}
+	}
+	in.begin()
+}
+
+// begin is for a connection that has its goroutine again.
+func (in *input) begin() {
+	if in.reading == nil {
+		in.reading = &reading{poll: in.tryRead}
 	}
 }
 

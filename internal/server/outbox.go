@@ -16,15 +16,15 @@ import (
 type outbox struct {
 	mu      sync.Mutex
 	bytes   []byte
-	writing bool
-	ended   bool  // nothing more is taken; the socket closes when all is sent
-	over    bool  // the limit was passed: the connection is to be closed
+	conn    *conn
 	flying  int   // bytes with the writer
 	counted int   // bytes in the total of all outboxes
-	lags    bool  // it is among the laggards
 	awaitMs int64 // since when the client has not taken what the writer has; 0 is not known
-	out     bool  // of the total, and of the laggards, for good
-	conn    *conn
+	writing bool
+	ended   bool // nothing more is taken; the socket closes when all is sent
+	over    bool // the limit was passed: the connection is to be closed
+	lags    bool // it is among the laggards
+	out     bool // of the total, and of the laggards, for good
 }
 
 // count keeps the total of all outboxes, which may lack up to countStep bytes of each: all
@@ -105,6 +105,15 @@ const lentMax = 256
 func (o *outbox) keep(spare []byte) {
 	if cap(o.bytes) == 0 {
 		o.bytes = spare[:0]
+	}
+}
+
+// keepNothing is for a connection that is to be idle.
+func (o *outbox) keepNothing() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.bytes) == 0 {
+		o.bytes = nil
 	}
 }
 

@@ -68,20 +68,20 @@ func (c *conn) belong(identities []zk.Identity) bool {
 	if t.IdentityConnsMax <= 0 && t.Watches.Identity <= 0 {
 		return true
 	}
-	who := owners(identities)
-	if slices.Equal(who, c.owners) {
+	who, own := owners(identities), c.own()
+	if slices.Equal(who, own.owners) {
 		return true
 	}
 	if most := t.IdentityConnsMax; most > 0 {
-		s.identityConns.leave(c.owners)
+		s.identityConns.leave(own.owners)
 		if !s.identityConns.enter(who, most) {
-			c.owners = nil
+			own.owners = nil
 			s.conns.rejected.Add(1)
 			s.refused(refusedIdentity, c.remote)
 			return false
 		}
 	}
-	c.owners = who
+	own.owners = who
 	if t.Watches.Identity > 0 {
 		s.reader.Watches.Own(c.id, who)
 	}
@@ -90,10 +90,13 @@ func (c *conn) belong(identities []zk.Identity) bool {
 
 // belongNoMore is for the end of the connection.
 func (c *conn) belongNoMore() {
-	if c.server.cfg.Throttle.IdentityConnsMax > 0 {
-		c.server.identityConns.leave(c.owners)
+	if c.rare == nil {
+		return
 	}
-	c.owners = nil
+	if c.server.cfg.Throttle.IdentityConnsMax > 0 {
+		c.server.identityConns.leave(c.rare.owners)
+	}
+	c.rare.owners = nil
 }
 
 // refusedWatchOf counts a watch that was refused.

@@ -159,7 +159,11 @@ type ownPaces struct {
 
 // holdToPace adds what new identities of the connection are held to.
 func (c *conn) holdToPace(identities []zk.Identity) {
-	limits, own := &c.server.cfg.Throttle.Rates, &c.paces
+	limits := &c.server.cfg.Throttle.Rates
+	if *limits == (RateLimits{}) {
+		return
+	}
+	own := &c.own().paces
 	if limits.Session.on() && own.session.limit != limits.Session {
 		own.session.limit = limits.Session
 		own.all = append(own.all, &own.session)
@@ -178,7 +182,8 @@ func (c *conn) holdToPace(identities []zk.Identity) {
 
 // holdToPaces is holdToPace for a connection whose identities are others now.
 func (c *conn) holdToPaces(identities []zk.Identity) {
-	own, before := &c.paces, c.paces.shared
+	own := &c.own().paces
+	before := own.shared
 	own.shared, own.all = nil, nil
 	if own.session.limit.on() {
 		own.all = append(own.all, &own.session)
@@ -191,10 +196,14 @@ func (c *conn) holdToPaces(identities []zk.Identity) {
 
 // leavePaces is for the end of the connection.
 func (c *conn) leavePaces() {
-	for _, who := range c.paces.shared {
+	if c.rare == nil {
+		return
+	}
+	own := &c.rare.paces
+	for _, who := range own.shared {
 		c.server.paces.leave(who, int64(c.server.cfg.Clock.Now()))
 	}
-	c.paces.shared, c.paces.all = nil, nil
+	own.shared, own.all = nil, nil
 }
 
 // paced reports whether an operation counts.
@@ -208,11 +217,11 @@ func paced(op zk.Op) bool {
 
 // keepPace waits until a request is within all limits.
 func (h *handling) keepPace(op zk.Op, bytes int) turned {
-	own := h.conn.paces.all
-	if len(own) == 0 || !paced(op) {
+	c, s := h.conn, h.conn.server
+	if c.rare == nil || len(c.rare.paces.all) == 0 || !paced(op) {
 		return turnComes
 	}
-	c, s := h.conn, h.conn.server
+	own := c.rare.paces.all
 	now, waitNs := s.cfg.Clock.Now(), int64(0)
 	for _, p := range own {
 		waitNs = max(waitNs, p.wait(int64(now)))
@@ -252,7 +261,7 @@ func (h *handling) pause(until clock.Instant) bool {
 		again := s.cfg.Clock.Timer(min(until, clock.FromMillis(h.nowMs+replica.TouchIntervalMs(s.cfg.TickTime.Milliseconds()))))
 		select {
 		case <-again.C():
-		case <-h.conn.resumed:
+		case <-h.conn.answers():
 			again.Stop()
 			if h.conn.out.isEnded() {
 				h.conn.resume()
