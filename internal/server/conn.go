@@ -30,7 +30,7 @@ type conn struct {
 	input  input
 	out    outbox
 
-	identities    []zk.Identity // owned by the goroutine; replaced, never changed
+	identities    []zk.Identity // of the goroutine; replaced, never changed: others may share them
 	identityBytes int64         // of what the client has proved; of the goroutine
 	rare          *rare         // of the goroutine; nil for most connections
 

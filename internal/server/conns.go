@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/session"
+	"github.com/conclave-project/conclave/zk"
 )
 
 // conns are the connections of clients, those without a session included.
@@ -17,7 +18,7 @@ type conns struct {
 	mu struct {
 		sync.RWMutex
 		byID  map[session.ConnID]*conn
-		perIP map[netip.Addr]int // by host
+		perIP map[netip.Addr]*fromHost
 	}
 	count    atomic.Int64
 	nextID   atomic.Uint64
@@ -29,9 +30,15 @@ type conns struct {
 	ending sync.RWMutex
 }
 
+// fromHost are the connections from one host.
+type fromHost struct {
+	count      int
+	identities []zk.Identity // of the address of one: all that come from there share them
+}
+
 func (c *conns) init() {
 	c.mu.byID = map[session.ConnID]*conn{}
-	c.mu.perIP = map[netip.Addr]int{}
+	c.mu.perIP = map[netip.Addr]*fromHost{}
 }
 
 func (c *conns) get(id session.ConnID) *conn {
@@ -57,13 +64,20 @@ func (c *conns) add(n *conn, perIPMax, max int) bool {
 	host := n.address()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if max > 0 && len(c.mu.byID) >= max || perIPMax > 0 && c.mu.perIP[host] >= perIPMax {
+	all := c.mu.perIP[host]
+	if max > 0 && len(c.mu.byID) >= max || perIPMax > 0 && all != nil && all.count >= perIPMax {
 		c.rejected.Add(1)
 		return false
 	}
+	if all == nil {
+		all = &fromHost{identities: n.identities}
+		c.mu.perIP[host] = all
+	}
+	if all.count++; slices.Equal(all.identities, n.identities) {
+		n.identities = all.identities
+	}
 	n.id = session.ConnID(c.nextID.Add(1))
 	c.mu.byID[n.id] = n
-	c.mu.perIP[host]++
 	c.count.Add(1)
 	return true
 }
@@ -77,7 +91,8 @@ func (c *conns) remove(n *conn) {
 	}
 	delete(c.mu.byID, n.id)
 	c.count.Add(-1)
-	if c.mu.perIP[host]--; c.mu.perIP[host] == 0 {
+	all := c.mu.perIP[host]
+	if all.count--; all.count == 0 {
 		delete(c.mu.perIP, host)
 	}
 }
