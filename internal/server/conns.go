@@ -74,7 +74,7 @@ func (c *conns) add(n *conn, perIPMax, max int) bool {
 		c.mu.perIP[host] = all
 	}
 	if all.count++; slices.Equal(all.identities, n.identities) {
-		n.identities = all.identities
+		n.identities = slices.Clip(all.identities)
 	}
 	n.id = session.ConnID(c.nextID.Add(1))
 	c.mu.byID[n.id] = n
