@@ -122,16 +122,25 @@ func (r *Replica) tellElection() {
 	r.vote(fle.Reconfigured{Ensemble: r.ensemble.forElection()})
 }
 
-// onOracle takes what the oracle says.
-func (r *Replica) onOracle(e *Event) {
-	if r.ensemble.take(e.OK) {
+// PermissionMs is for how long a permission of the oracle holds, from when it was asked for. The
+// one who gives it to the other server waits twice as long after it was taken back.
+func PermissionMs(tickMs int64) int64 { return tickMs }
+
+// takePermission looks whether the oracle's permission holds yet: at the begin of a step, before
+// anything is decided in it. What was said before a pause of the process is over by then.
+func (r *Replica) takePermission() {
+	if r.ensemble.take(r.now.MonoMs < r.now.PermittedMs) {
 		r.tellElection()
 	}
 }
 
-// tellAlone tells the peer whether this server may decide alone.
+// tellAlone tells the peer whether this server may decide alone. That it may not holds before
+// the peer looks at the time.
 func (r *Replica) tellAlone() {
 	if alone := r.ensemble.alone() && !r.trust.voteless(); r.ensemble.tell(alone) {
+		if !alone {
+			r.peer.Forbid()
+		}
 		r.order(zab.Event{Kind: zab.EventOracle, OK: alone})
 	}
 }

@@ -32,7 +32,6 @@ const (
 	EventMessage                       // Link, Message
 	EventLoaded                        // the snapshot after a SNAP has been read: Link, State, which is not finished
 	EventMoves                         // bytes of a snapshot have gone out, or come in, on Link
-	EventOracle                        // OK: what the oracle says of this server, see Options.Oracle
 	EventLogRead                       // answer to zab.EffectReadLog: Link, Records, More; OK false if they cannot be had
 
 	eventKinds

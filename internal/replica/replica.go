@@ -74,7 +74,7 @@ type Options struct {
 	UpgradeSessions   bool
 	ReadOnly          bool // see readonly.go
 	NoClientsOfLeader bool // a leader takes no clients
-	Oracle            bool // of two participants one may go on alone, as EventOracle says
+	Oracle            bool // of two participants one may go on alone, as Now.PermittedMs says
 	ReconfigEnabled   bool
 	Reconfig          ensemble.Rules
 	Pending           *ensemble.Config // proposed when the server stopped, by its files; nil for none. Not one whose zxid the log has reached
@@ -107,6 +107,9 @@ type Now struct {
 	// that was late. What has not been looked at yet is no silence. Requests do not count:
 	// they are not in the way of what other servers say.
 	ArrivedMs, WaitsMs int64
+	// PermittedMs is when the oracle's permission to go on alone ends; 0 if there is none. See
+	// Options.Oracle and PermissionMs.
+	PermittedMs int64
 }
 
 // Replica is a server's state machine. One goroutine owns it; only its Reader
@@ -283,6 +286,7 @@ func (r *Replica) Step(now Now, batch []Event, clients Clients) *Effects {
 		batch = batch[1:]
 	}
 	r.peer.Lag(r.pause.lagMs(now))
+	r.takePermission()
 	for i := range batch {
 		handlers[batch[i].Kind](r, &batch[i])
 	}
@@ -319,5 +323,4 @@ var handlers = [eventKinds]func(*Replica, *Event){
 	EventLoaded:       (*Replica).onLoaded,
 	EventLogRead:      (*Replica).onLogRead,
 	EventMoves:        (*Replica).onMoves,
-	EventOracle:       (*Replica).onOracle,
 }

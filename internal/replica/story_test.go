@@ -94,6 +94,7 @@ var commands = map[string]func(*player, []string){
 	"disconnect": (*player).disconnect, // disconnect C
 	"alone":      (*player).oracle,     // alone A: the oracle lets it go on without another
 	"together":   (*player).oracle,     // together A: the oracle takes that back
+	"lapse":      (*player).lapse,      // lapse A: the oracle's permission has ended by itself, and nobody says so
 	"full":       (*player).full,       // full A: its disk has no space for records
 	"space":      (*player).full,       // space A: it has again
 	"spoil":      (*player).spoil,      // spoil A PATH: its tree gets what no transaction has
@@ -416,9 +417,11 @@ func (p *player) pending(f []string) {
 	p.w.opts.Pending = config
 }
 
+func (p *player) lapse(f []string) { p.server(f[1]).alone = false }
+
 // oracle is what the oracle says of a server.
 func (p *player) oracle(f []string) {
 	s := p.server(f[1])
 	s.alone = f[0] == "alone"
-	s.push(replica.Event{Kind: replica.EventOracle, OK: s.alone})
+	s.push(replica.Event{Kind: replica.EventTick})
 }

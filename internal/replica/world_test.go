@@ -3,6 +3,7 @@ package replica_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -210,6 +211,7 @@ func (s *server) start() {
 	s.w.watcher.recovered(s, found.Stored.Last)
 	opts := s.w.opts
 	opts.Zab.ID, opts.Zab.Observer = s.id, s.observer
+	s.alone = false // it has not asked the oracle yet
 	s.replica = replica.New(opts, s.saved, found.Recovered, s.w.now)
 	s.work, s.full, s.inbox, s.dialing, s.role, s.snapshot = nil, false, nil, nil, "", nil
 	s.ends, s.linkID = map[zab.LinkID]*end{}, 0
@@ -298,7 +300,11 @@ func (s *server) step() {
 func (s *server) once() {
 	batch := s.inbox
 	s.inbox = nil
-	effects := s.replica.Step(s.w.now, batch, s)
+	now := s.w.now
+	if s.alone {
+		now.PermittedMs = math.MaxInt64
+	}
+	effects := s.replica.Step(now, batch, s)
 	s.w.watcher.stepped(s)
 	for _, reason := range effects.Left {
 		s.say("leaves: %s", reason)

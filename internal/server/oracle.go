@@ -10,17 +10,25 @@ import (
 const oracleAsks = 4
 
 // askOracle asks whether this server may go on without the other one, until the server ends.
-// An oracle that does not answer within a tick permits nothing, until it answers.
+// An oracle that does not answer within a tick permits nothing, until it answers: what it said
+// before has ended by then, also where this process was paused meanwhile.
 func (p *peers) askOracle() {
 	s, permits := p.server, false
+	var askedMs int64
 	take := func(said bool) {
+		until := int64(0)
+		if said {
+			until = askedMs + replica.PermissionMs(s.cfg.TickTime.Milliseconds())
+		}
+		s.permittedMs.Store(until)
 		if said != permits {
 			permits = said
 			s.cfg.Logger.Warn("the oracle permits another thing than before", "alone", permits)
-			s.inbox.put(replica.Event{Kind: replica.EventOracle, OK: permits})
+			s.inbox.put(replica.Event{Kind: replica.EventTick}) // the step looks at it
 		}
 	}
 	for again := true; again; again = s.pause(max(s.cfg.TickTime/oracleAsks, time.Millisecond)) {
+		askedMs = s.monoMs()
 		answer := make(chan bool, 1)
 		go func() { answer <- s.cfg.Oracle() }()
 		silence := s.cfg.Clock.Timer(s.cfg.Clock.Now().Add(s.cfg.TickTime))

@@ -69,8 +69,11 @@ type Server struct {
 		againMs int64 // when they may be looked at again
 	}
 	diskFull atomic.Bool
-	leads    atomic.Bool // clients are served, and this server decides
-	serves   atomic.Bool // clients are served
+
+	permittedMs atomic.Int64 // until when the oracle lets this server go on alone; 0: it does not
+
+	leads  atomic.Bool // clients are served, and this server decides
+	serves atomic.Bool // clients are served
 
 	longestData atomic.Int64 // see Tree.LongestData, at the end of the last step
 
@@ -206,7 +209,7 @@ func (s *Server) listen() error {
 func (s *Server) monoMs() int64 { return s.cfg.Clock.Now().Millis() }
 
 func (s *Server) now() replica.Now {
-	return replica.Now{MonoMs: s.monoMs(), WallMs: s.cfg.Wall().UnixMilli()}
+	return replica.Now{MonoMs: s.monoMs(), WallMs: s.cfg.Wall().UnixMilli(), PermittedMs: s.permittedMs.Load()}
 }
 
 // runTicks tells the loop that time has passed, at least four times a tick, and

@@ -10,12 +10,13 @@ import (
 
 // oracle lets one of two servers go on without the other, and keeps what an operator promises
 // of it: one server at a time, and only one that has all that was committed. So the permission moves
-// when the server that has it ends while the other is in step with it: first it is taken back,
-// and some ticks later the other one has it.
+// when the server that has it ends while both serve together: first it is taken back,
+// and some ticks later the other one has it. A server that ends in an election keeps it, for it
+// may have noted an epoch of which the other one does not know (seed 3004550).
 type oracle struct {
-	w      *world
-	holder int  // the place of the server that may go on alone, 0: neither
-	ahead  bool // it has, or may have, decided what the other does not have
+	w        *world
+	holder   int  // the place of the server that may go on alone, 0: neither
+	together bool // both serve, and one of them follows the other
 }
 
 // oracles draws runs of two servers and an oracle. Nobody promises that a server is
@@ -55,32 +56,40 @@ func (o *oracle) begins(p *process) {
 	if !o.w.plan.Oracle {
 		return
 	}
-	permits := false
 	var ask func()
 	ask = func() {
-		if said := o.says(p); said != permits {
-			permits = said
-			p.push(replica.Event{Kind: replica.EventOracle, OK: permits})
+		before := p.permittedMs
+		if p.permittedMs = 0; o.says(p) {
+			p.permittedMs = p.now().MonoMs + replica.PermissionMs(o.w.plan.TickMs)
+		}
+		if (before == 0) != (p.permittedMs == 0) {
+			p.push(replica.Event{Kind: replica.EventTick})
 		}
 		p.awake(max(o.w.plan.TickMs/4, 1), ask)
 	}
+	p.permittedMs = 0
 	p.awake(0, ask)
 }
 
-// stepped looks whether the server that may go on alone has done so.
+// stepped looks whether the two serve together.
 func (o *oracle) stepped(p *process) {
-	if !o.w.plan.Oracle || p.place != o.holder || !p.replica.Serving() {
+	if !o.w.plan.Oracle || p.place > 2 {
 		return
 	}
-	peer := p.replica.Peer()
-	o.ahead = peer.State() == zab.Leading && !slices.ContainsFunc(peer.Learners(), func(l zab.Learner) bool {
-		return !l.Observer && l.Stage == zab.LearnerServing
-	})
+	o.together = false
+	for place := 1; place <= 2; place++ {
+		q, other := o.w.server(place), o.w.server(3-place)
+		if q.up && other.up && q.replica.Serving() && other.replica.Serving() && q.replica.Peer().State() == zab.Leading {
+			o.together = slices.ContainsFunc(q.replica.Peer().Learners(), func(l zab.Learner) bool {
+				return l.Server == other.id && l.Stage == zab.LearnerServing
+			})
+		}
+	}
 }
 
-// ended is the end of a server. If it was the one, and the other is in step, the permission moves.
+// ended is the end of a server. If it was the one, and served with the other, the permission moves.
 func (o *oracle) ended(p *process) {
-	if !o.w.plan.Oracle || p.place != o.holder || o.ahead {
+	if !o.w.plan.Oracle || p.place != o.holder || !o.together {
 		return
 	}
 	life, tickMs := p.life, o.w.plan.TickMs

@@ -32,14 +32,15 @@ type process struct {
 	mem    *vfs.Mem // survives the process
 	fs     *vfs.Faulty
 
-	up        bool
-	crampedMs int64 // leading without space since then, or not at all
-	life      int   // grows with every start and end: what was planned for an older one is void
-	patientMs int64 // it need end no session before, after a pause
-	steppedMs int64 // when it has stepped last in this life, on its own clock; 0 not yet
-	untilMs   int64
-	slowMs    int64 // of the network, while a fault lasts
-	downMs    int64 // it is not started before
+	up          bool
+	crampedMs   int64 // leading without space since then, or not at all
+	life        int   // grows with every start and end: what was planned for an older one is void
+	permittedMs int64 // until when the oracle lets it go on alone; 0: it does not
+	patientMs   int64 // it need end no session before, after a pause
+	steppedMs   int64 // when it has stepped last in this life, on its own clock; 0 not yet
+	untilMs     int64
+	slowMs      int64 // of the network, while a fault lasts
+	downMs      int64 // it is not started before
 
 	replica *replica.Replica
 	inbox   []replica.Event
@@ -245,7 +246,7 @@ func (p *process) refused(err error) {
 }
 
 func (p *process) now() replica.Now {
-	return replica.Now{MonoMs: p.clock.mono(p.w.nowMs), WallMs: p.clock.wall(p.w.nowMs)}
+	return replica.Now{MonoMs: p.clock.mono(p.w.nowMs), WallMs: p.clock.wall(p.w.nowMs), PermittedMs: p.permittedMs}
 }
 
 // later plans something for this life of the process.

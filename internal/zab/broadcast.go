@@ -41,9 +41,6 @@ func (p *Peer) onPropose(e *Event) {
 	if p.opts.Solo && e.Record.Zxid.Epoch() > p.accepted {
 		p.nextAlone()
 	}
-	if !p.opts.Solo {
-		p.noteEpoch()
-	}
 	if e.Config != nil {
 		p.proposeConfig(e)
 	}

@@ -129,10 +129,6 @@ func (p *Peer) leaderAckEpoch(l *link, m *Message) {
 		}
 		p.tryDiscovered()
 	case leaderSyncing, leaderServing:
-		if !l.observer && p.current < p.lead.epoch {
-			p.noteEpoch() // the other participant has promised it now
-			return
-		}
 		p.synchronize(l)
 	}
 }
@@ -148,12 +144,8 @@ func (p *Peer) tryDiscovered() {
 	if p.lead.stage != leaderComparing || !p.enough(p.electors(), agreed) {
 		return
 	}
-	if !p.electors().Enough(agreed) {
-		p.beginSyncing() // by the oracle's permission: see noteEpoch
-		return
-	}
 	p.lead.enter(leaderNoting, p.nowMs)
-	p.noteEpoch() // before it counts its own NEWLEADER
+	p.establish(p.lead.epoch) // before it counts its own NEWLEADER
 }
 
 // hello begins discovery on the learner's side.

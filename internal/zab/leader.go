@@ -42,7 +42,6 @@ type leader struct {
 	checkMs   int64 // when to look for the quorum next
 	pingMs    int64 // when to ping next
 	epoch     uint32
-	noted     bool    // it is the server's current epoch, or is about to be
 	committed zk.Zxid // in broadcast: by a quorum. Before: the end of the history it began with
 	proposed  zk.Zxid // epoch<<32 before the first proposal
 	learners
@@ -179,27 +178,16 @@ func (p *Peer) leaderStored(op operation) {
 			}
 		}
 		p.tryDiscovered()
-	case op.kind == EffectSetCurrent && p.lead.stage == leaderNoting:
-		p.beginSyncing()
 	case op.kind == EffectSetCurrent:
-		p.synchronizeAgreed()
-	}
-}
-
-// beginSyncing ends discovery: learners are given the leader's history.
-func (p *Peer) beginSyncing() {
-	p.phase = Synchronization
-	p.lead.enter(leaderSyncing, p.nowMs)
-	p.lead.pingMs = p.nowMs + p.opts.PingMs()
-	p.synchronizeAgreed()
-	p.tryEstablished()
-}
-
-func (p *Peer) synchronizeAgreed() {
-	for _, l := range slices.Clone(p.lead.links) {
-		if l.stage == linkAgreed {
-			p.synchronize(l)
+		p.phase = Synchronization
+		p.lead.enter(leaderSyncing, p.nowMs)
+		p.lead.pingMs = p.nowMs + p.opts.PingMs()
+		for _, l := range slices.Clone(p.lead.links) {
+			if l.stage == linkAgreed {
+				p.synchronize(l)
+			}
 		}
+		p.tryEstablished()
 	}
 }
 

@@ -9,6 +9,10 @@ import "github.com/conclave-project/conclave/internal/quorum"
 // there, it counts as ever: so a server that has followed to the end has all, and may be the one to
 // whom the permission goes next.
 
+// Forbid takes the oracle's permission back before the next step, which looks at the time before
+// anything else. An event says the same, and what follows from it.
+func (p *Peer) Forbid() { p.alone = false }
+
 // onOracle takes the oracle's permission, or loses it.
 func (p *Peer) onOracle(e *Event) {
 	p.alone = e.OK
@@ -31,19 +35,6 @@ func (p *Peer) enough(set quorum.Set, have quorum.IDs) bool { return set.Enough(
 // server by the oracle's permission.
 func (p *Peer) decides(set quorum.Set, have quorum.IDs) bool {
 	return set.Enough(have) || p.alone && have.Has(p.opts.ID) && !p.accompanied()
-}
-
-// noteEpoch stores the leader's epoch as its current one, unless that is done or under way. Of a
-// quorum that has promised the epoch each knows that it is used. A server that goes on by the
-// oracle's permission has promised it to itself, and may end before it decides anything: then
-// the other one, with the permission, goes on without knowing of this epoch, in a lower one. So
-// this server waits for the other one's promise, or for its own first record. Otherwise it would
-// be elected for an epoch in which nothing was decided, and what the other one decided be cut.
-func (p *Peer) noteEpoch() {
-	if !p.lead.noted {
-		p.lead.noted = true
-		p.establish(p.lead.epoch)
-	}
 }
 
 // accompanied reports whether another participant is being given the leader's history, or

@@ -14,9 +14,7 @@
 //	zab-Z1  accepted epoch >= current epoch, and >= the epoch of every record.
 //	zab-Z2  Neither epoch ever falls.
 //	zab-Z3  The current epoch is stored after the history it stands for, and
-//	        NEWLEADER is answered when both are durable. A leader stores it when a
-//	        quorum has promised it; by the oracle's permission before the first
-//	        record of the epoch is, or a participant is given its history.
+//	        NEWLEADER is answered when both are durable.
 //	zab-Z4  The log has no gap: a record is the next of its epoch or the first
 //	        of a later one.
 //	zab-Z5  A proposal is acknowledged only when it is durable, and in order;
