@@ -239,13 +239,18 @@ func (r *Replica) answer(c *conn, p *parked) {
 		r.clients.Notify(r.tell, &a.Events[i])
 	}
 	r.replyTo(c, p.number, a.Header(req, r.tree.LastZxid()), &a.Result)
-	if cap(a.Result.Children) > childrenKept {
-		*a = Answer{}
-	}
+	*a = Answer{Events: spaceOf(a.Events), Result: zk.Result{Children: spaceOf(a.Result.Children)}}
 }
 
-// childrenKept is how many names of children there is space for from one answer to the next.
-const childrenKept = 128
+// spaceOf returns the space of what was answered, for the next answer: none of it if it is much.
+func spaceOf[T any](answered []T) []T {
+	const most = 128
+	if cap(answered) > most {
+		return nil
+	}
+	clear(answered)
+	return answered[:0]
+}
 
 // LongAnswersMax is the weight of all long answers that are made in one step. Connections
 // leave them to the step only where they are short, but a write before one may have made it

@@ -569,6 +569,12 @@ func TestLongestDataIsABound(t *testing.T) {
 			t.Fatalf("data of %d bytes, and the bound is %d", bytes, w.tree.LongestData())
 		}
 	}
+	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/long", Data: make([]byte, 85_000), ACL: zk.OpenACL(), ParentCversion: 2})
+	for _, bytes := range []int{10, 11, 500} {
+		if w.apply(1, zk.Txn{Op: zk.OpSetData, Path: "/n", Data: make([]byte, bytes)}); w.tree.LongestData() < 85_000 {
+			t.Fatalf("/long has 85000 bytes, and the bound is %d", w.tree.LongestData())
+		}
+	}
 	if w.tree.Become(other.tree); w.tree.LongestData() < 90_000 {
 		t.Errorf("data of 90000 bytes came with another tree, and the bound is %d", w.tree.LongestData())
 	}
