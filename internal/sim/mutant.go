@@ -107,6 +107,7 @@ const (
 
 	// Two servers and an oracle (oracle.go).
 	OracleTellsBoth
+	PermissionOutlives
 
 	mutants
 )
@@ -200,7 +201,8 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	MasterUncommitted: {"master-uncommitted", "made up", "an observer master hands on proposals, not commits"},
 	MasterAnswers:     {"master-answers", "made up", "an observer master lets clients have their sessions, and does not ask the leader"},
 
-	OracleTellsBoth: {"oracle-tells-both", "its promise", "an oracle lets both of two servers go on without the other"},
+	OracleTellsBoth:    {"oracle-tells-both", "its promise", "an oracle lets both of two servers go on without the other"},
+	PermissionOutlives: {"permission-outlives", "found here", "a permission of the oracle lasts until another answer comes, over a pause too"},
 
 	ReadErrorIsTheEnd: {"read-error-is-the-end", "FAST 2017 (Ganesan)", "a log that cannot be read is taken to end there"},
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"slices"
 
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -59,7 +60,10 @@ func (o *oracle) begins(p *process) {
 	var ask func()
 	ask = func() {
 		before := p.permittedMs
-		if p.permittedMs = 0; o.says(p) {
+		switch p.permittedMs = 0; {
+		case o.says(p) && o.w.is(PermissionOutlives):
+			p.permittedMs = math.MaxInt64
+		case o.says(p):
 			p.permittedMs = p.now().MonoMs + replica.PermissionMs(o.w.plan.TickMs)
 		}
 		if (before == 0) != (p.permittedMs == 0) {
@@ -76,15 +80,21 @@ func (o *oracle) stepped(p *process) {
 	if !o.w.plan.Oracle || p.place > 2 {
 		return
 	}
-	o.together = false
-	for place := 1; place <= 2; place++ {
-		q, other := o.w.server(place), o.w.server(3-place)
-		if q.up && other.up && q.replica.Serving() && other.replica.Serving() && q.replica.Peer().State() == zab.Leading {
-			o.together = slices.ContainsFunc(q.replica.Peer().Learners(), func(l zab.Learner) bool {
-				return l.Server == other.id && l.Stage == zab.LearnerServing
-			})
-		}
+	o.together = o.follows(1, 2) || o.follows(2, 1)
+}
+
+// follows reports whether a server serves as the follower of the other one, which has it among
+// its own: a leader that stalls may not know that it is none any more.
+func (o *oracle) follows(place, leader int) bool {
+	f, l := o.w.server(place), o.w.server(leader)
+	if !f.up || !l.up || !f.replica.Serving() || !l.replica.Serving() {
+		return false
 	}
+	at, to := f.replica.Peer(), l.replica.Peer()
+	_, epoch := at.Epochs()
+	_, led := to.Epochs()
+	return at.State() == zab.Following && to.State() == zab.Leading && epoch == led &&
+		slices.ContainsFunc(to.Learners(), func(l zab.Learner) bool { return l.Server == f.id && l.Stage == zab.LearnerServing })
 }
 
 // ended is the end of a server. If it was the one, and served with the other, the permission moves.
@@ -97,13 +107,42 @@ func (o *oracle) ended(p *process) {
 		if p.life != life || p.up || o.holder != p.place {
 			return // it is back, and may go on
 		}
-		o.w.note(p.node, "ORACLE", 0, 0, "permits nothing")
-		o.holder = 0
-		o.w.after(2*tickMs+p.random.between(0, 4*tickMs), func() {
-			o.holder = 3 - p.place
-			o.w.note(o.w.server(o.holder).node, "ORACLE", 0, 0, "permits")
-		})
+		o.takeBack(func() int { return 3 - p.place })
 	})
+}
+
+// takeBack leaves both without the permission for more than two ticks. Then one has it.
+func (o *oracle) takeBack(next func() (place int)) {
+	tickMs, r := o.w.plan.TickMs, o.w.server(o.holder).random
+	o.w.note(o.w.server(o.holder).node, "ORACLE", 0, 0, "permits nothing")
+	o.holder = 0
+	o.w.after(2*tickMs+1+r.between(0, 4*tickMs), func() {
+		o.holder = next()
+		o.w.note(o.w.server(o.holder).node, "ORACLE", 0, 0, "permits")
+	})
+}
+
+// moves has the permission move now and then while both serve, as an operator does before work
+// on a machine. The one who had it may stall meanwhile. Where they do not serve together when
+// the other one is to have it, it goes back to the one that had it.
+func (o *oracle) moves() {
+	if !o.w.plan.Oracle {
+		return
+	}
+	r := branch(o.w.plan.Seed, "permission", 0)
+	var move func()
+	move = func() {
+		if before := o.holder; before != 0 && o.together {
+			o.takeBack(func() int {
+				if o.together {
+					return 3 - before
+				}
+				return before
+			})
+		}
+		o.w.after(r.between(5, 60)*o.w.plan.TickMs, move)
+	}
+	o.w.after(r.between(5, 60)*o.w.plan.TickMs, move)
 }
 
 // sayable is what is enough in a run with an oracle: whom it permits to go on alone counts as a quorum.

@@ -151,6 +151,7 @@ func newWorld(plan Plan, tell func(*Note) error) *world {
 	for _, c := range w.clients {
 		c.start()
 	}
+	w.oracle.moves()
 	return w
 }
 

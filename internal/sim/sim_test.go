@@ -152,6 +152,7 @@ var hunts = map[Mutant][]FaultKind{
 	MarkIgnored:           {FaultFlipNewest, FaultKill},
 	DataTrusted:           {FaultPower, FaultCrashAtOp},
 	OracleTellsBoth:       {FaultIsolate, FaultCutBoth, FaultKill},
+	PermissionOutlives:    {FaultPause, FaultPause, FaultIsolate},
 }
 
 // hunt is the plan of a seed in which a mutant is likely to show: three servers,
@@ -188,7 +189,7 @@ func (p *Plan) prey(m Mutant) {
 		p.ForceSnapshot, p.SomeSnapshot = false, m == FailureUntold
 	case WeightZeroLeads:
 		p.Reconfig, p.Grouped, p.FinalizeMs = true, true, 0
-	case OracleTellsBoth:
+	case OracleTellsBoth, PermissionOutlives:
 		p.askOracle()
 		p.underOracle()
 	case FullLeaderStays:
@@ -287,7 +288,7 @@ var huntFrom = map[Mutant]uint64{
 	EpochBeforeLog: 380, PromiseForgotten: 19, OldHistoryKept: 33, DeleteSkipped: 11, WalkLost: 19, SyncWithoutQuorum: 27,
 	OldQuorumDiscovers: 10, ServerZeroIgnored: 57, ReconfigForgotten: 35, ReconfigNotInSnapshot: 110, ServesTooEarly: 11,
 	ObserversCount: 14, StopKeepsEpoch: 191, QuotaNotEnforced: 10, TimeoutHalved: 31, TimeoutDoubled: 42, TimeoutsMixed: 800,
-	WrongTreeUntold: 80, ReadOnlyGoesBack: 22, WeightZeroLeads: 102, MasterAnswers: 51,
+	WrongTreeUntold: 80, ReadOnlyGoesBack: 22, WeightZeroLeads: 102, MasterAnswers: 51, PermissionOutlives: 160,
 }
 
 func TestEveryMutantIsFound(t *testing.T) {
