@@ -52,26 +52,33 @@ func (o *oracle) says(p *process) bool {
 	return o.w.plan.Oracle && (o.holder == p.place || o.w.is(OracleTellsBoth) && p.place <= 2)
 }
 
-// begins has a server that starts ask, and ask again.
+// begins has a server that starts ask, and ask again. Answers take up to half a tick.
 func (o *oracle) begins(p *process) {
 	if !o.w.plan.Oracle {
 		return
 	}
-	var ask func()
-	ask = func() {
+	tickMs := o.w.plan.TickMs
+	take := func(said bool, askedMs int64) {
 		before := p.permittedMs
-		switch p.permittedMs = 0; {
-		case o.says(p) && o.w.is(PermissionOutlives):
+		if p.mayMs = 0; said {
+			p.mayMs = askedMs + replica.PermissionMs(tickMs)
+		}
+		if p.permittedMs = p.mayMs; said && o.w.is(PermissionOutlives) {
 			p.permittedMs = math.MaxInt64
-		case o.says(p):
-			p.permittedMs = p.now().MonoMs + replica.PermissionMs(o.w.plan.TickMs)
 		}
 		if (before == 0) != (p.permittedMs == 0) {
 			p.push(replica.Event{Kind: replica.EventTick})
 		}
-		p.awake(max(o.w.plan.TickMs/4, 1), ask)
 	}
-	p.permittedMs = 0
+	var ask func()
+	ask = func() {
+		said, askedMs := o.says(p), p.now().MonoMs
+		p.awake(p.random.between(0, tickMs/2), func() {
+			take(said, askedMs)
+			p.awake(max(tickMs/4, 1), ask)
+		})
+	}
+	p.mayMs, p.permittedMs = 0, 0
 	p.awake(0, ask)
 }
 
@@ -145,7 +152,8 @@ func (o *oracle) moves() {
 	o.w.after(r.between(5, 60)*o.w.plan.TickMs, move)
 }
 
-// sayable is what is enough in a run with an oracle: whom it permits to go on alone counts as a quorum.
+// sayable is what is enough in a run with an oracle: whom it permits to go on alone counts as a
+// quorum, and whom it has permitted that less than a tick ago.
 type sayable struct {
 	quorum.Set
 	oracle *oracle
@@ -155,6 +163,6 @@ type sayable struct {
 func (s sayable) Enough(servers quorum.IDs) bool {
 	return s.Set.Enough(servers) || slices.ContainsFunc(servers, func(id quorum.ID) bool {
 		p := s.oracle.w.byID(id)
-		return p != nil && s.oracle.says(p)
+		return p != nil && (s.oracle.says(p) || p.now().MonoMs < p.mayMs)
 	})
 }

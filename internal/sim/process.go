@@ -35,7 +35,8 @@ type process struct {
 	up          bool
 	crampedMs   int64 // leading without space since then, or not at all
 	life        int   // grows with every start and end: what was planned for an older one is void
-	permittedMs int64 // until when the oracle lets it go on alone; 0: it does not
+	mayMs       int64 // until when the oracle lets it go on alone; 0: it does not
+	permittedMs int64 // until when it takes itself for permitted
 	patientMs   int64 // it need end no session before, after a pause
 	steppedMs   int64 // when it has stepped last in this life, on its own clock; 0 not yet
 	untilMs     int64

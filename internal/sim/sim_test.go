@@ -288,7 +288,7 @@ var huntFrom = map[Mutant]uint64{
 	EpochBeforeLog: 380, PromiseForgotten: 19, OldHistoryKept: 33, DeleteSkipped: 11, WalkLost: 19, SyncWithoutQuorum: 27,
 	OldQuorumDiscovers: 10, ServerZeroIgnored: 57, ReconfigForgotten: 35, ReconfigNotInSnapshot: 110, ServesTooEarly: 11,
 	ObserversCount: 14, StopKeepsEpoch: 191, QuotaNotEnforced: 10, TimeoutHalved: 31, TimeoutDoubled: 42, TimeoutsMixed: 800,
-	WrongTreeUntold: 80, ReadOnlyGoesBack: 22, WeightZeroLeads: 102, MasterAnswers: 51, PermissionOutlives: 160,
+	WrongTreeUntold: 80, ReadOnlyGoesBack: 22, WeightZeroLeads: 102, MasterAnswers: 51, PermissionOutlives: 205,
 }
 
 func TestEveryMutantIsFound(t *testing.T) {
