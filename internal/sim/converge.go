@@ -18,7 +18,8 @@ import (
 // again, and a client that is gone has left no ephemeral. Some runs go on for a while
 // in which nothing happens, and nothing may end, unless a disk has still to do what it was
 // asked for before, packets are later than servers have patience for, also those that a slow
-// network has held up since before (seed 27053), or the numbers of an epoch are used up.
+// network has held up since before (seed 27053), the numbers of an epoch are used up, or a
+// reconfig that was on its way takes the leader out (seed 8002564).
 func (w *world) converge() {
 	if w.err != nil {
 		return
@@ -61,9 +62,9 @@ func (w *world) converge() {
 		w.note(0, "STILL", 0, 0, "")
 		w.still, w.usedUp = true, false
 		idle := !slices.ContainsFunc(w.servers, func(p *process) bool { return p.turns.busy || len(p.turns.queue) > 0 })
-		before, ends, sinceMs := w.elections(), w.tally.Crashes, w.nowMs
+		before, ends, sinceMs, newest := w.elections(), w.tally.Crashes, w.nowMs, w.newest
 		w.until(w.nowMs+w.plan.SessionMs*3/2, nil)
-		if n := w.electionsSince(before); n > 0 && w.tally.Crashes == ends && w.lateMs < sinceMs && idle && !w.usedUp && w.err == nil {
+		if n := w.electionsSince(before); n > 0 && w.tally.Crashes == ends && w.lateMs < sinceMs && idle && !w.usedUp && w.newest == newest && w.err == nil {
 			w.fail(fmt.Errorf("liveness: %d elections while nothing happens", n))
 		}
 	}
