@@ -6,6 +6,7 @@ import (
 	"github.com/conclave-project/conclave/internal/datadir"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -54,14 +55,16 @@ func (t *Target) Check() error {
 
 // Loaded implements datadir.LoadedTarget: the snapshot is whole. Its digest is
 // that of the tree at a later zxid, if transactions went on while it was taken.
-// One that came from a leader has none: how far it is ahead nobody has noted.
+// One that came from a leader has none: how far it is ahead nobody has noted. That of an empty
+// history is ahead if it is not empty: an observer master may have sent it while it delivered the
+// first transactions.
 func (t *Target) Loaded(file snap.File, info snap.Info) {
 	if t.loaded != nil {
 		defer t.loaded()
 	}
 	t.Finish(file.Zxid)
 	t.fuzzy, t.last = info, file.Zxid
-	t.ahead = info.DigestZxid == 0 && file.Zxid > 0
+	t.ahead = info.DigestZxid == 0 && (file.Zxid > 0 || t.Tree().Digest() != tree.New(tree.Options{}).Digest())
 	if info.DigestZxid <= file.Zxid && info.DigestZxid > 0 {
 		t.compare(file.Zxid, info.Digest == t.Tree().Digest())
 	}
