@@ -25,6 +25,7 @@ type observer struct {
 	recent    check.Recent
 	sequences *check.Sequences
 	expiry    *check.Expiry
+	ledMs     int64                  // when the last leader began
 	begun     map[zk.SessionID]int64 // the timeouts of all sessions whose beginning was ever decided
 	local     *check.Local
 	upgrades  map[zk.SessionID]zk.Zxid // of sessions that were one server's
@@ -226,6 +227,7 @@ func (o *observer) serve(p *process) {
 		what = "LEAD"
 		o.w.tally.Leaders++
 		o.expiry.Leads(p.id, p.now().MonoMs)
+		o.ledMs = o.w.nowMs
 	}
 	o.w.note(p.node, what, 0, last, "")
 	fresh, err := o.order.Serve(p.id, p.replica.Epoch(), leading, last)
