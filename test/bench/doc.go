@@ -43,7 +43,7 @@
 // check compares counts, not times, of this tree and of a commit: see package check.
 //
 // profile runs a server in a process of its own, puts loads on it, and prints where
-// its CPU time goes, by the steps of a request.
+// its CPU time goes, by the steps of a request; with -size 3, that of a leader.
 //
 // scale measures how Conclave bears size, as curves: package scale.
 //

@@ -5,21 +5,26 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime/pprof"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/childtest"
+	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/loadgen"
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
@@ -37,6 +42,7 @@ func profileLoads(ctx context.Context, args []string) error {
 	f.IntVar(&p.connections, "connections", 8, "connections")
 	f.IntVar(&p.inFlight, "in-flight", 64, "requests in flight on each connection")
 	f.IntVar(&p.dataBytes, "data-bytes", 100, "data of each znode")
+	f.IntVar(&p.size, "size", 1, "servers; of more than one the leader is profiled, and has all connections")
 	keep := f.String("keep", "", "a directory for the profiles, for go tool pprof")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -51,11 +57,11 @@ func profileLoads(ctx context.Context, args []string) error {
 	} else if err := os.MkdirAll(*keep, 0o755); err != nil {
 		return err
 	}
-	s, err := startProfiled(filepath.Join(dir, "data"))
+	s, end, err := startProfiled(ctx, dir, p.size)
 	if err != nil {
 		return err
 	}
-	defer s.end()
+	defer end()
 	if err := loadgen.Fill(ctx, p.options(s.addr)); err != nil {
 		return err
 	}
@@ -85,8 +91,12 @@ func profileLoads(ctx context.Context, args []string) error {
 		}
 		columns = append(columns, column{string(w), bySteps(string(traces)), r.Operations})
 	}
-	fmt.Printf("%s\none server, %d connections, %d requests in flight on each, %d bytes of data, %v each; CPU ns for each operation\n\n",
-		machine(), p.connections, p.inFlight, p.dataBytes, p.duration)
+	subject := "one server"
+	if p.size > 1 {
+		subject = fmt.Sprintf("the leader of %d servers", p.size)
+	}
+	fmt.Printf("%s\n%s, %d connections, %d requests in flight on each, %d bytes of data, %v each; CPU ns for each operation\n\n",
+		machine(), subject, p.connections, p.inFlight, p.dataBytes, p.duration)
 	fmt.Print(stepsText(columns))
 	return nil
 }
@@ -141,12 +151,61 @@ type profiled struct {
 	end   func()
 }
 
-func startProfiled(dataDir string) (*profiled, error) {
+// startProfiled starts servers, and returns the one that serves alone or leads.
+func startProfiled(ctx context.Context, dir string, size int) (leader *profiled, end func(), err error) {
+	var all []*profiled
+	end = func() {
+		for _, s := range all {
+			s.end()
+		}
+	}
+	members, err := loopbackMembers(size)
+	for id := 1; id <= size && err == nil; id++ {
+		var s *profiled
+		if s, err = startOneProfiled(filepath.Join(dir, strconv.Itoa(id)), id, members); err == nil {
+			all = append(all, s)
+		}
+	}
+	for err == nil {
+		for _, s := range all {
+			if s.ask("leads") == nil {
+				return s, end, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	end()
+	return nil, nil, err
+}
+
+// loopbackMembers are the lines of an ensemble on ports that are free; none for a server alone.
+func loopbackMembers(size int) (string, error) {
+	var lines strings.Builder
+	for id := 1; id <= size && size > 1; id++ {
+		var ports [2]int
+		for i := range ports {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return "", err
+			}
+			defer l.Close() // after all ports were taken
+			ports[i] = l.Addr().(*net.TCPAddr).Port
+		}
+		fmt.Fprintf(&lines, "server.%d=127.0.0.1:%d:%d\n", id, ports[0], ports[1])
+	}
+	return lines.String(), nil
+}
+
+func startOneProfiled(dataDir string, id int, members string) (*profiled, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	command := exec.Command(self, profileServer, dataDir)
+	command := exec.Command(self, profileServer, dataDir, strconv.Itoa(id), members)
 	command.Stderr = os.Stderr
 	out, err1 := command.StdoutPipe()
 	in, err2 := command.StdinPipe()
@@ -180,10 +239,20 @@ func (s *profiled) ask(line string) error {
 
 // serveProfiled is the server's process: what conclave serve has beside its ports for operators.
 func serveProfiled(ctx context.Context, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("bench: %s takes a directory", profileServer)
+	if len(args) != 3 {
+		return fmt.Errorf("bench: %s takes a directory, a number and the lines of an ensemble", profileServer)
+	}
+	id, err := strconv.Atoi(args[1])
+	if err != nil {
+		return fmt.Errorf("bench: the number of a server: %w", err)
 	}
 	config := server.Default()
+	if args[2] != "" {
+		if config.Ensemble, err = ensemble.Parse(args[2]); err != nil {
+			return err
+		}
+		config.ID = quorum.ID(id)
+	}
 	config.FS, config.DataDir, config.ClientAddr = osfs.New(), args[0], "127.0.0.1:0"
 	config.ConnsPerIPMax, config.Logger = 0, slog.New(slog.DiscardHandler)
 	s, err := server.New(config)
@@ -197,7 +266,7 @@ func serveProfiled(ctx context.Context, args []string) error {
 	go func() {
 		lines := bufio.NewScanner(os.Stdin)
 		for lines.Scan() {
-			if err := profileAs(lines.Text()); err != nil {
+			if err := profileAs(s, lines.Text()); err != nil {
 				fmt.Println(err)
 				continue
 			}
@@ -207,8 +276,14 @@ func serveProfiled(ctx context.Context, args []string) error {
 	return <-ended
 }
 
-// profileAs begins a profile, or ends it.
-func profileAs(line string) error {
+// profileAs begins a profile, or ends it, or reports whether the server leads or serves alone.
+func profileAs(s *server.Server, line string) error {
+	if line == "leads" {
+		if !s.Serves() || s.Config().Ensemble != nil && !s.Leads() {
+			return errors.New("no")
+		}
+		return nil
+	}
 	name, begins := strings.CutPrefix(line, "start ")
 	if !begins {
 		pprof.StopCPUProfile()
