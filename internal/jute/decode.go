@@ -1,6 +1,7 @@
 package jute
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -36,6 +37,13 @@ func (d *Decoder) Len() int { return len(d.rest) }
 
 // Rest returns what is left, without consuming it.
 func (d *Decoder) Rest() []byte { return d.rest }
+
+// Skip takes these bytes if they come next, and reports whether they do.
+func (d *Decoder) Skip(next []byte) bool {
+	rest, ok := bytes.CutPrefix(d.rest, next)
+	d.rest = rest
+	return ok
+}
 
 // take returns the next n bytes, or nil after a failure.
 func (d *Decoder) take(n int) []byte {

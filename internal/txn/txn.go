@@ -190,7 +190,9 @@ func decodeBody(d *jute.Decoder, t *zk.Txn, top bool) {
 	}
 }
 
-func decodeNode(d *jute.Decoder, t *zk.Txn) { t.Path, t.Data, t.ACL = text(d), d.Bytes(), acls(d) }
+func decodeNode(d *jute.Decoder, t *zk.Txn) {
+	t.Path, t.Data, t.ACL = text(d), d.Bytes(), aclOfCreate(d)
+}
 
 // decodeCreate reads a create. Before 3.4 the parent's version was not written.
 func decodeCreate(d *jute.Decoder, t *zk.Txn) {
@@ -259,6 +261,19 @@ func Same(a, b []byte) bool {
 
 func hasFailed(t *zk.Txn) bool {
 	return slices.ContainsFunc(t.Sub, func(sub zk.Txn) bool { return sub.Op == zk.OpError })
+}
+
+// openACL is the list of nearly all creates, which have it from here: nobody changes it.
+var (
+	openACL   = zk.OpenACL()
+	openBytes = appendACLs(nil, openACL)
+)
+
+func aclOfCreate(d *jute.Decoder) []zk.ACL {
+	if d.Skip(openBytes) {
+		return openACL[:1:1]
+	}
+	return acls(d)
 }
 
 func acls(d *jute.Decoder) []zk.ACL {

@@ -88,7 +88,7 @@ func decodeBody(d *jute.Decoder, r *zk.Request) {
 }
 
 func decodeCreate(d *jute.Decoder, r *zk.Request) {
-	r.Path, r.Data, r.ACL, r.Mode = path(d), d.Bytes(), acls(d), zk.CreateMode(d.Int())
+	r.Path, r.Data, r.ACL, r.Mode = path(d), d.Bytes(), aclOfCreate(d), zk.CreateMode(d.Int())
 	r.TTL = -1
 	if r.Op == zk.OpCreateTTL {
 		r.TTL = d.Long()
@@ -101,6 +101,19 @@ func decodeSetWatches(d *jute.Decoder, r *zk.Request) {
 		w.Persistent, w.Recursive = paths(d), paths(d)
 	}
 	r.SetWatches = w
+}
+
+// openACL is the list of nearly all creates, which have it from here: nobody changes it.
+var (
+	openACL   = zk.OpenACL()
+	openBytes = appendACLs(nil, openACL)
+)
+
+func aclOfCreate(d *jute.Decoder) []zk.ACL {
+	if d.Skip(openBytes) {
+		return openACL[:1:1]
+	}
+	return acls(d)
 }
 
 // acls reads a list of ACL entries; nil if it is null.
