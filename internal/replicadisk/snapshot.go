@@ -23,8 +23,8 @@ type Snapshot struct {
 	tree    *tree.Tree
 	scan    *tree.Scan
 	step    []tree.Entry
-	data    []byte
-	ended   bool // the walk is over
+	text    []byte // paths and data of step
+	ended   bool   // the walk is over
 	givenUp atomic.Bool
 	ahead   bool // the tree came from a leader: it may be ahead of its zxid, so its digest says nothing
 
@@ -210,24 +210,19 @@ func (s *Snapshot) Step(e *snap.Encoder) (more bool, err error) {
 }
 
 func (s *Snapshot) copyStep() (more bool, err error) {
-	s.step, s.data = s.step[:0], s.data[:0]
+	s.step, s.text = s.step[:0], s.text[:0]
 	s.tree.RLock()
 	defer s.tree.RUnlock()
 	if s.scan.Cut() || s.givenUp.Load() {
 		return false, ErrCut
 	}
-	for bytes := 0; bytes < stepBytes && len(s.step) < s.portionMax; {
+	for len(s.text) < stepBytes && len(s.step) < s.portionMax {
 		var e tree.Entry
-		if !s.scan.Next(&e) {
+		var ok bool
+		if s.text, ok = s.scan.Next(&e, s.text); !ok {
 			return false, nil
 		}
-		if len(e.Data) > 0 { // null stays null, empty stays empty
-			start := len(s.data)
-			s.data = append(s.data, e.Data...)
-			e.Data = s.data[start:len(s.data):len(s.data)]
-		}
 		s.step = append(s.step, e)
-		bytes += len(e.Path) + len(e.Data)
 	}
 	return true, nil
 }

@@ -263,8 +263,11 @@ func znodes(t *tree.Tree) iter.Seq[check.Znode] {
 	return func(yield func(check.Znode) bool) {
 		scan := t.NewScan()
 		defer scan.End()
-		var e tree.Entry
-		for scan.Next(&e) {
+		for {
+			var e tree.Entry
+			if _, ok := scan.Next(&e, nil); !ok {
+				return
+			}
 			path := e.Path
 			if path == "" {
 				path = zk.RootPath

@@ -41,7 +41,7 @@ func missedAroundARemoval(mutant func(*Tree)) (missed []string) {
 	defer s.End()
 	mutant(w.tree)
 	var shown []string
-	for e := (Entry{}); len(shown) < 20 && s.Next(&e); {
+	for e := (Entry{}); len(shown) < 20 && next(s, &e); {
 		shown = append(shown, e.Path)
 		if len(shown) == 1 {
 			w.apply(1, zk.Txn{Op: zk.OpDelete, Path: w.tree.path(s.at)})

@@ -33,7 +33,7 @@ func walked(t *Tree) string {
 	}
 	s := t.NewScan()
 	defer s.End()
-	for e := (Entry{}); s.Next(&e); {
+	for e := (Entry{}); next(s, &e); {
 		limited, _ := t.QuotaOf(e.Path)
 		if u, ok := all[limited]; ok {
 			all[limited] = Usage{u.Count + 1, u.Bytes + int64(len(e.Data))}
@@ -69,7 +69,7 @@ func reloaded(t *testing.T, tree *Tree) *Tree {
 	tree.ACLs(func(id int64, entries []zk.ACL) { l.ACL(id, entries) })
 	s := tree.NewScan()
 	defer s.End()
-	for e := (Entry{}); s.Next(&e); {
+	for e := (Entry{}); next(s, &e); {
 		if err := l.Node(e.Path, e.Data, e.ACL, e.Stat); err != nil {
 			t.Fatal(err)
 		}

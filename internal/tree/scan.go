@@ -2,11 +2,12 @@ package tree
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Entry is one znode as a snapshot stores it. Data aliases the tree.
+// Entry is one znode as a snapshot stores it. Path and Data alias the text that Next was given.
 type Entry struct {
 	Path string // "" for the root
 	Data []byte
@@ -59,26 +60,33 @@ func (s *Scan) End() {
 // has shown is not whole.
 func (s *Scan) Cut() bool { return s.cut }
 
-// Next shows the next znode; false at the end. Call it with the tree locked for
-// reading.
-func (s *Scan) Next(e *Entry) bool {
+// Next shows the next znode, whose path and data it appends to text; false at the end. Call it
+// with the tree locked for reading.
+func (s *Scan) Next(e *Entry, text []byte) (longer []byte, ok bool) {
 	if s.at == noNode {
-		return false
+		return text, false
 	}
 	t, n := s.t, s.t.nodes.At(s.at)
-	e.Path = ""
+	start := len(text)
 	if s.at != rootNode {
 		if n.parent != s.parent {
 			s.parent, s.prefix = n.parent, zk.JoinPath(t.path(n.parent), "")
 		}
-		e.Path = s.prefix + t.name(n)
+		text = append(append(text, s.prefix...), t.name(n)...)
 	}
-	e.Data, e.Stat, e.ACL = t.data(n), t.stat(n), -1
+	data := t.data(n)
+	pathEnd := len(text)
+	text = append(text, data...)
+	e.Path = unsafe.String(unsafe.SliceData(text[start:pathEnd]), pathEnd-start)
+	if e.Data = data; len(data) > 0 { // null stays null, empty stays empty
+		e.Data = text[pathEnd:len(text):len(text)]
+	}
+	e.Stat, e.ACL = t.stat(n), -1
 	if acl := t.restOf(n).acl; acl != openACL {
 		e.ACL = int64(acl)
 	}
 	s.at = t.following(s.at, rootNode)
-	return true
+	return text, true
 }
 
 // leaveWalks moves every walk that is about to show a znode past it, before
