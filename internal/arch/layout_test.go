@@ -28,6 +28,7 @@ var layout = map[string]place{
 	"internal/quorum":                       {0, machine},
 	"internal/pathset":                      {0, machine},
 	"internal/compact":                      {0, machine},
+	"internal/handover":                     {0, machine},
 	"internal/tally":                        {0, machine},
 	"internal/redact":                       {0, machine},
 	"election/partition/balance":            {0, machine},

@@ -120,10 +120,7 @@ func (a *Arena) Alloc(n int) uint32 {
 		list = chunkClass
 	}
 	block := a.runs[list] - 1
-	length := a.takeRun(block)
-	if length > granules {
-		a.putRun(block+granules, length-granules)
-	}
+	a.shortenRun(block, list, granules)
 	return block
 }
 

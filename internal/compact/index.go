@@ -1,6 +1,9 @@
 package compact
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"math"
+)
 
 // Index finds records by what they are about, such as a path. It is a hash table
 // in shards, each of which grows by itself and by a quarter, so that growing
@@ -63,6 +66,17 @@ func (x *Index) Find(hash uint64, is func(id uint32) bool) (uint32, bool) {
 	return 0, false
 }
 
+// Touch brings the places of hashes near to the processor, all at one time. What it returns means
+// nothing, and is there for the compiler.
+func (x *Index) Touch(hashes []uint64) (sum uint64) {
+	for _, hash := range hashes {
+		if s := x.shard(hash); len(s.slots) > 0 {
+			sum += s.slots[home(hash, len(s.slots))]
+		}
+	}
+	return sum
+}
+
 // Put adds a record that is not there yet, by its hash.
 func (x *Index) Put(hash uint64, id uint32) {
 	s := x.shard(hash)
@@ -82,9 +96,23 @@ func (s *shard) place(slot uint64) {
 	s.slots[i] = slot
 }
 
-func (s *shard) grow() {
+// Reserve makes space for so many records in all, so that the index does not grow on the way to
+// them. It never shrinks.
+func (x *Index) Reserve(records int) {
+	each := records / indexShards
+	each += 4*int(math.Sqrt(float64(each))) + 1 // the hash does not divide them evenly
+	for i := range x.shards {
+		if slots := each*8/7 + 1; slots > len(x.shards[i].slots) {
+			x.shards[i].resize(slots)
+		}
+	}
+}
+
+func (s *shard) grow() { s.resize(max(8, len(s.slots)+len(s.slots)/4)) }
+
+func (s *shard) resize(slots int) {
 	old := s.slots
-	s.slots = make([]uint64, max(8, len(old)+len(old)/4))
+	s.slots = make([]uint64, slots)
 	for _, slot := range old {
 		if slot != 0 {
 			s.place(slot)

@@ -19,6 +19,9 @@ func TestIndexEqualsItsModel(t *testing.T) {
 		}
 		ids, most := map[int]uint32{}, 0
 		for step := range 40_000 {
+			if step%3000 == 1000 {
+				x.Reserve(random.IntN(5000))
+			}
 			name := random.IntN(2000)
 			id, found := x.Find(hash(name), func(id uint32) bool { return *names.At(id) == name })
 			if want, ok := ids[name]; found != ok || id != want {
@@ -41,6 +44,27 @@ func TestIndexEqualsItsModel(t *testing.T) {
 		}
 		if most < 1000 {
 			t.Errorf("seed %d: no more than %d were there", seed, most)
+		}
+	}
+}
+
+// An index that was told how many records come does not grow on the way to them.
+func TestReservedIndexDoesNotGrow(t *testing.T) {
+	for _, n := range []int{1, 1000, 100_000} {
+		x := NewIndex()
+		x.Reserve(n)
+		slots := func() (sum int) {
+			for i := range x.shards {
+				sum += len(x.shards[i].slots)
+			}
+			return sum
+		}
+		before := slots()
+		for id := range n {
+			x.Put(x.Hash(1, fmt.Sprint(id)), uint32(id+1))
+		}
+		if after := slots(); after != before || before > 2*n+1000 {
+			t.Errorf("%d records: %d slots, then %d", n, before, after)
 		}
 	}
 }

@@ -58,6 +58,10 @@ type Options struct {
 	Compression    snap.Compression // of new snapshots
 	BufferBytesMax int              // longest path or data accepted from a snapshot; 0: the default
 
+	// Beside runs a function on a goroutine of its own: one that reads and verifies what a
+	// recovery loads, while the caller's gives it to the Target. nil has one do both.
+	Beside func(func())
+
 	// Number gives a number that no other directory has, to know that of the log by. It is
 	// asked once, where LogDir is another directory; nil notes none (datadir-S6).
 	Number func() string
@@ -335,5 +339,5 @@ func (s *Store) readOptions() txnlog.ReadOptions {
 }
 
 func (s *Store) snapOptions() snap.Options {
-	return snap.Options{BufferBytesMax: s.options.BufferBytesMax}
+	return snap.Options{BufferBytesMax: s.options.BufferBytesMax, Beside: s.options.Beside}
 }

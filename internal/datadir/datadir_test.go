@@ -110,7 +110,8 @@ func zxids(first, last zk.Zxid) []zk.Zxid {
 
 func open(t testing.TB, disk vfs.FS) *Store {
 	t.Helper()
-	s, err := Open(disk, Options{DataDir: "data", LogDir: "logs", Number: numbers(), Log: txnlog.Options{PreallocBytes: 4096}})
+	s, err := Open(disk, Options{DataDir: "data", LogDir: "logs", Number: numbers(), Log: txnlog.Options{PreallocBytes: 4096},
+		Beside: func(f func()) { go f() }})
 	must(t, err)
 	return s
 }

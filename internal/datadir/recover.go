@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/conclave-project/conclave/internal/handover"
 	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -207,29 +208,102 @@ func (s *Store) namesLike(dir, prefix string) ([]string, error) {
 	return found, nil
 }
 
-// replay gives the log after the snapshot to the target.
+// replay gives the log after the snapshot to the target. The log is read and verified beside that,
+// if the options say how.
 func (s *Store) replay(r *Recovered) error {
 	reader, err := s.ReadLog(r.Last)
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
+	if s.options.Beside != nil {
+		err = replayBeside(s.options.Beside, reader, r)
+	} else {
+		err = replayAll(reader, r)
+	}
+	if err != nil {
+		return err
+	}
+	r.Torn = reader.Torn()
+	return nil
+}
+
+func replayAll(reader *txnlog.Reader, r *Recovered) error {
 	for {
 		record, err := reader.Next()
 		if err == io.EOF {
-			r.Torn = reader.Torn()
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := r.Target.Replay(record.Zxid, record.Payload); err != nil {
-			return fmt.Errorf("replay %s, %s at offset %d: %w", record.Zxid, record.File, record.Offset, err)
+		if err := r.replay(&record); err != nil {
+			return err
 		}
-		r.Last = record.Zxid
-		r.Records++
-		r.Bytes += int64(len(record.Payload))
 	}
+}
+
+// records is what is handed over at a time.
+type records struct {
+	all  []txnlog.Record
+	text []byte // their payloads
+}
+
+const (
+	recordsMax  = 512
+	recordBytes = 128 << 10 // of payloads; a record that has more is not copied
+)
+
+// replayBeside is replayAll with the reader on a goroutine that beside starts.
+func replayBeside(beside func(func()), reader *txnlog.Reader, r *Recovered) error {
+	return handover.Run(beside, func(l *handover.Line[records]) error {
+		for {
+			record, err := reader.Next()
+			if err == io.EOF {
+				return nil
+			}
+			if err == nil {
+				err = handRecord(l, record)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}, func(p *records) error {
+		for i := range p.all {
+			if err := r.replay(&p.all[i]); err != nil {
+				return err
+			}
+		}
+		p.all, p.text = p.all[:0], p.text[:0]
+		return nil
+	})
+}
+
+func handRecord(l *handover.Line[records], record txnlog.Record) error {
+	p := l.Part
+	if len(record.Payload) > recordBytes {
+		p.all = append(p.all, record)
+		return l.Wait()
+	}
+	start := len(p.text)
+	p.text = append(p.text, record.Payload...)
+	record.Payload = p.text[start:]
+	if p.all = append(p.all, record); len(p.all) < recordsMax && len(p.text) < recordBytes {
+		return nil
+	}
+	return l.HandOver()
+}
+
+// replay gives one record to the target.
+func (r *Recovered) replay(record *txnlog.Record) error {
+	if err := r.Target.Replay(record.Zxid, record.Payload); err != nil {
+		return fmt.Errorf("replay %s, %s at offset %d: %w", record.Zxid, record.File, record.Offset, err)
+	}
+	r.Last = record.Zxid
+	r.Records++
+	r.Bytes += int64(len(record.Payload))
+	return nil
 }
 
 // makeDurable makes what was recovered durable (datadir-S3).

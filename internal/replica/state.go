@@ -61,6 +61,12 @@ func (s *State) Node(path string, data []byte, acl int64, stat zk.StatPersisted)
 	return s.load().Node(path, data, acl, stat)
 }
 
+// Expect makes space for so many znodes of a snapshot.
+func (s *State) Expect(znodes int) { s.load().Expect(znodes) }
+
+// Prepare is told the paths of znodes that come next.
+func (s *State) Prepare(paths []string) { s.load().Prepare(paths) }
+
 func (s *State) load() *tree.Loader {
 	if s.loader == nil {
 		s.loader = s.tree.Load()

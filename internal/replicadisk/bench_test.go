@@ -17,6 +17,7 @@ func BenchmarkRecover(b *testing.B) {
 	must(b, mem.MkdirAll("data"))
 	opts := options()
 	opts.Ensemble = false
+	opts.Store.Beside = func(f func()) { go f() }
 	fill := tree.New(tree.Options{})
 	var applied tree.Applied
 	zxid := zk.Zxid(0)

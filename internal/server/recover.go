@@ -134,7 +134,7 @@ func Check(c Config, known bool) (*datadir.Report, error) {
 func (c *Config) durableOptions() replicadisk.Options {
 	return replicadisk.Options{
 		Store: datadir.Options{
-			DataDir: c.DataDir, LogDir: c.DataLogDir, Number: crand.Text,
+			DataDir: c.DataDir, LogDir: c.DataLogDir, Number: crand.Text, Beside: func(f func()) { go f() },
 			Log: txnlog.Options{
 				PreallocBytes: c.PreallocBytes, SegmentBytesMax: c.LogBytesMax,
 				PayloadBytesMax: c.ReadBytesMax(), NoSync: c.NoSync,

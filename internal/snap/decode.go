@@ -25,7 +25,8 @@ type decoder struct {
 	disk *diskReader
 	sink Sink
 	max  int
-	bare bool // a stream of a link: no header, no seals, and not a byte after it is read
+	bare bool  // a stream of a link: no header, no seals, and not a byte after it is read
+	size int64 // of the file, 0 if that is not known
 	info Info
 
 	buffer             []byte
@@ -145,6 +146,7 @@ func (d *decoder) acl() ([]zk.ACL, error) {
 // each length, one call of the sink.
 func (d *decoder) nodes() error {
 	var stat zk.StatPersisted
+	first := d.position()
 	for {
 		at := d.position()
 		p, err := d.peek(4)
@@ -191,10 +193,23 @@ func (d *decoder) nodes() error {
 		readStat(numbers[8:], &stat)
 		acl := int64(binary.BigEndian.Uint64(numbers))
 		if err := d.sink.Node(aliasText(p[4:4+pathLen]), data, acl, stat); err != nil {
-			return d.sinkError(fmt.Errorf("znode %.200q at offset %d: %w", p[4:4+pathLen], at, err))
+			return d.sinkError(nodeError(aliasText(p[4:4+pathLen]), at, err))
 		}
 		d.start += size
-		d.info.Nodes++
+		if d.info.Nodes++; d.info.Nodes == sampleNodes {
+			d.expect(d.position() - first)
+		}
+	}
+}
+
+// sampleNodes is how many znodes tell how long one is.
+const sampleNodes = 4096
+
+// expect tells the sink how many znodes come if all are as long as the first, which have so
+// many bytes.
+func (d *decoder) expect(bytes int64) {
+	if sink, ok := d.sink.(Preparer); ok && d.size > 0 {
+		sink.Expect(int(d.size * sampleNodes / bytes))
 	}
 }
 
@@ -306,8 +321,11 @@ func (d *decoder) text() (string, error) {
 }
 
 // tooLong is the error of a length above the limit. Whether it is one, or damage,
-// only the seal after it can say: see LoadFile.
+// only the seal after it can say: see LoadFile. What no setting allows is damage.
 func (d *decoder) tooLong(at int64, length int) error {
+	if length > lengthMax {
+		return d.corrupt(at, "a length", fmt.Sprint(length))
+	}
 	return &vfs.TooLong{File: d.name, Offset: at, Bytes: length, Limit: d.max}
 }
 
@@ -399,6 +417,10 @@ func aliasText(p []byte) string { return unsafe.String(unsafe.SliceData(p), len(
 
 func (d *decoder) sinkError(err error) error {
 	return fmt.Errorf("load snapshot %s: %w", d.name, err)
+}
+
+func nodeError(path string, offset int64, err error) error {
+	return fmt.Errorf("znode %.200q at offset %d: %w", path, offset, err)
 }
 
 // unpackError tells a disk that cannot be read from a stream that cannot be unpacked.

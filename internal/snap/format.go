@@ -17,10 +17,10 @@
 //	         the file, never by an option: servers with other options share
 //	         directories.
 //	snap-P4  A load takes memory for one znode at a time, within the limit of a
-//	         buffer, whatever the file claims.
+//	         buffer, or for four parts of small ones, whatever the file claims.
 //
-// The package knows nothing of the tree; it starts no goroutine and reads no
-// clock.
+// The package knows nothing of the tree; it starts no goroutine but by what it is given, and
+// reads no clock.
 package snap
 
 import (

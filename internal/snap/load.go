@@ -22,6 +22,14 @@ type Sink interface {
 	Node(path string, data []byte, acl int64, stat zk.StatPersisted) error
 }
 
+// Preparer is a Sink that is told what comes, in a large file.
+type Preparer interface {
+	// Expect tells once about how many znodes there are: a guess.
+	Expect(znodes int)
+	// Prepare tells the paths of some znodes that come next. They are valid only during the call.
+	Prepare(paths []string)
+}
+
 // Discard is a Sink for a load that only verifies.
 type Discard struct{}
 
@@ -51,6 +59,10 @@ type Info struct {
 // Options of a load.
 type Options struct {
 	BufferBytesMax int // longest path or data accepted; 0: ZooKeeper's default limit
+
+	// Beside runs a function on a goroutine of its own. A large file is read and verified there,
+	// while the caller's goroutine gives the Sink what has come; nil has one do both.
+	Beside func(func())
 }
 
 // lengthMax is more than any setting of ZooKeeper allows a path or data to have.
@@ -78,14 +90,20 @@ func loadFile(fsys vfs.FS, dir string, file File, options Options, sink Sink) (I
 	defer f.Close()
 	disk := &diskReader{r: vfs.Ahead(f)}
 	d := &decoder{name: name, disk: disk, max: options.BufferBytesMax, sink: sink}
+	size, err := f.Size()
+	if err != nil {
+		return Info{}, fmt.Errorf("load snapshot: %w", err)
+	}
+	if file.Compression == Plain {
+		d.size = size
+	}
 	if d.r, err = decompressor(file.Compression, disk); err != nil {
 		return Info{}, d.unpackError(err)
 	}
-	info, err := d.load()
-	if err != nil {
-		return Info{}, err
+	if options.Beside != nil && size >= besideBytes {
+		return d.loadBeside(options.Beside)
 	}
-	return info, nil
+	return d.load()
 }
 
 // Load loads a plain stream, for example one that came over the network. The

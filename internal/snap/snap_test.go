@@ -217,13 +217,17 @@ func TestSnapshotCutAnywhereIsCorrupt(t *testing.T) {
 }
 
 func TestEveryChangedByteIsCorrupt(t *testing.T) {
-	whole := stream(t)
+	whole, disk := stream(t), newDisk(t)
 	for at := range whole {
-		for _, mask := range []byte{1, 0x80, 0xff} {
+		for _, mask := range []byte{1, 0x40, 0x80, 0xff} {
 			damaged := append([]byte(nil), whole...)
 			damaged[at] ^= mask
 			if _, err := Load(bytes.NewReader(damaged), "flipped", Options{}, Discard{}); !vfs.IsCorruption(err) {
 				t.Fatalf("byte %d ^ %#x: %v", at, mask, err)
+			}
+			write(t, disk, "flipped", damaged)
+			if _, err := LoadFile(disk, dir, File{Name: "flipped"}, Options{}, Discard{}); !vfs.IsCorruption(err) {
+				t.Fatalf("byte %d ^ %#x of a file: %v", at, mask, err)
 			}
 		}
 	}

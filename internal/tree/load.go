@@ -15,15 +15,37 @@ type Loader struct {
 	held     []uint32 // one use of each list, released by Finish
 	lastPath string   // parent of the last znode
 	last     uint32
+	lastACL  int64 // of the last znode that has one in the table
+	lastList uint32
+	hashes   []uint64 // of znodes that come next
+	touched  uint64   // of no meaning
 }
 
 // Load starts to fill t, which must be new.
-func (t *Tree) Load() *Loader { return &Loader{t: t, acls: map[int64]uint32{-1: openACL}} }
+func (t *Tree) Load() *Loader {
+	return &Loader{t: t, acls: map[int64]uint32{-1: openACL}, lastACL: -1, lastList: openACL}
+}
+
+// Expect makes space for so many znodes in all. It is a guess: there may be fewer, or more.
+func (l *Loader) Expect(znodes int) { l.t.index.Reserve(znodes) }
+
+// Prepare tells the paths of znodes that come next. What the index has in their places is
+// fetched from memory at one time, and not for one after the other.
+func (l *Loader) Prepare(paths []string) {
+	l.hashes = l.hashes[:0]
+	for _, path := range paths {
+		if parentPath, name := zk.SplitPath(path); l.last != noNode && parentPath == l.lastPath {
+			l.hashes = append(l.hashes, l.t.index.Hash(l.last, name))
+		}
+	}
+	l.touched ^= l.t.index.Touch(l.hashes)
+}
 
 // ACL adds a list of the snapshot's table.
 func (l *Loader) ACL(id int64, entries []zk.ACL) {
 	l.acls[id] = l.t.acls.add(entries)
 	l.held = append(l.held, l.acls[id])
+	l.lastACL, l.lastList = id, l.acls[id]
 }
 
 // Node adds a znode. It fails for one without a parent, which only a broken
@@ -35,12 +57,7 @@ func (l *Loader) Node(path string, data []byte, acl int64, s zk.StatPersisted) e
 	if err != nil {
 		return err
 	}
-	list, ok := l.acls[acl]
-	if !ok {
-		list = l.t.acls.add([]zk.ACL{{Identity: zk.Identity{Scheme: "world", ID: "anyone"}}})
-	} else {
-		l.t.acls.lists[list].users++
-	}
+	list := l.use(acl)
 	if id == noNode {
 		_, name := zk.SplitPath(path)
 		l.t.insertUnder(l.last, path, name, data, list, s)
@@ -48,6 +65,19 @@ func (l *Loader) Node(path string, data []byte, acl int64, s zk.StatPersisted) e
 	}
 	l.replace(id, path, data, list, s)
 	return nil
+}
+
+// use adds a use of a list.
+func (l *Loader) use(acl int64) uint32 {
+	if acl != l.lastACL {
+		list, ok := l.acls[acl]
+		if !ok {
+			return l.t.acls.add([]zk.ACL{{Identity: zk.Identity{Scheme: "world", ID: "anyone"}}})
+		}
+		l.lastACL, l.lastList = acl, list
+	}
+	l.t.acls.lists[l.lastList].users++
+	return l.lastList
 }
 
 // place finds a znode that exists already, or makes its parent the last one.

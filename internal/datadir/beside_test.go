@@ -1,0 +1,105 @@
+package datadir
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// replayed keeps what a log gives, and fails at one record.
+type replayed struct {
+	snap.Discard
+	all    []string
+	failAt int
+}
+
+var errReplay = errors.New("this record is refused")
+
+func (r *replayed) Replay(zxid zk.Zxid, payload []byte) error {
+	if len(r.all)+1 == r.failAt {
+		return errReplay
+	}
+	_, t, _, err := txn.Decode(payload)
+	r.all = append(r.all, fmt.Sprintf("%s %d %x", zxid, len(t.Data), bytes.Count(t.Data, []byte{byte(zxid)})))
+	return err
+}
+
+// A log that is read beside gives what it gives on one goroutine: records of all lengths, an
+// error of the target, a damaged record, and an end that is torn.
+func TestReplayBesideIsTheSame(t *testing.T) {
+	const records = 3000
+	recover := func(disk *vfs.Mem, failAt int, beside func(func())) (string, error) {
+		s, err := Open(disk, Options{DataDir: "data", Log: txnlog.Options{PreallocBytes: 4096}, Beside: beside, TrustEmpty: true})
+		must(t, err)
+		defer s.Close()
+		var target *replayed
+		r, err := s.Recover(func() Target { target = &replayed{failAt: failAt}; return target })
+		text := strings.Join(target.all, "\n")
+		if err == nil {
+			text += fmt.Sprintf("\nlast %s, %d records of %d bytes, torn %+v", r.Last, r.Records, r.Bytes, r.Torn)
+		}
+		return text, err
+	}
+	for _, test := range []struct {
+		name   string
+		failAt int
+		damage int64 // a byte of the second segment, 0 for none
+		torn   bool
+		ok     bool
+	}{{name: "whole", ok: true}, {name: "refused", failAt: 1800}, {name: "first refused", failAt: 1}, {name: "last refused", failAt: records},
+		{name: "damaged", damage: 500_000}, {name: "torn", torn: true, ok: true}} {
+		t.Run(test.name, func(t *testing.T) {
+			write := func() *vfs.Mem {
+				disk := vfs.NewMem()
+				must(t, disk.MkdirAll("data/version-2"))
+				log, err := txnlog.Open(disk, "data/version-2", 0, txnlog.Options{PreallocBytes: 4096})
+				must(t, err)
+				for i := zk.Zxid(1); i <= records; i++ {
+					size := int(i) * 41 % 700
+					if i%500 == 7 {
+						size = recordBytes - 20 + int(i%3)*20
+					}
+					x := zk.Txn{Op: zk.OpSetData, Path: "/a", Data: bytes.Repeat([]byte{byte(i)}, size)}
+					must(t, log.Append(i, txn.Append(nil, &zk.TxnHeader{Session: 1, Zxid: i, Op: x.Op}, &x, zk.Digest{})))
+					if i == 1000 {
+						must(t, log.Sync())
+						log.Roll()
+					}
+				}
+				must(t, log.Sync())
+				if test.torn {
+					x := zk.Txn{Op: zk.OpSetData, Path: "/a", Data: make([]byte, 300)}
+					must(t, log.Append(records+1, txn.Append(nil, &zk.TxnHeader{Session: 1, Zxid: records + 1, Op: x.Op}, &x, zk.Digest{})))
+					must(t, log.Close())
+					f, err := disk.OpenReadWrite("data/version-2/log.3e9")
+					must(t, err)
+					size, err := f.Size()
+					must(t, err)
+					must(t, f.Truncate(size-200))
+				} else {
+					must(t, log.Close())
+				}
+				if test.damage > 0 {
+					damage(t, disk, "data/version-2/log.3e9", test.damage)
+				}
+				return disk
+			}
+			want, errWant := recover(write(), test.failAt, nil)
+			got, err := recover(write(), test.failAt, func(f func()) { go f() })
+			if got != want || (err == nil) != test.ok || fmt.Sprint(err) != fmt.Sprint(errWant) {
+				t.Errorf("%d bytes told, on one goroutine %d; %v, on one goroutine %v", len(got), len(want), err, errWant)
+			}
+			if test.failAt > 0 && !errors.Is(err, errReplay) || test.torn && !strings.Contains(got, "torn &") {
+				t.Errorf("%v, %s", err, got[max(0, len(got)-200):])
+			}
+		})
+	}
+}

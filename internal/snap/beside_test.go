@@ -1,0 +1,215 @@
+package snap
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// calls is a Sink that keeps a sum of what it is given, and fails at one call.
+type calls struct {
+	printer
+	count, failAt int
+	expected      int      // of Expect
+	prepared      []string // paths that have not come yet
+}
+
+var errCall = errors.New("this call is refused")
+
+func (c *calls) next(text func() error) error {
+	if c.count++; c.count == c.failAt {
+		return errCall
+	}
+	return text()
+}
+
+func (c *calls) Session(id zk.SessionID, timeoutMs int32) error {
+	return c.next(func() error { return c.printer.Session(id, timeoutMs) })
+}
+
+func (c *calls) ACL(id int64, entries []zk.ACL) error {
+	return c.next(func() error { return c.printer.ACL(id, entries) })
+}
+
+func (c *calls) Node(path string, data []byte, acl int64, stat zk.StatPersisted) error {
+	if len(c.prepared) > 0 {
+		if c.prepared[0] != path {
+			return fmt.Errorf("%q comes, not %q", path, c.prepared[0])
+		}
+		c.prepared = c.prepared[1:]
+	}
+	return c.next(func() error { return c.printer.Node(path, data, acl, stat) })
+}
+
+func (c *calls) Expect(znodes int) { c.expected = znodes }
+
+func (c *calls) Prepare(paths []string) {
+	for _, p := range paths {
+		c.prepared = append(c.prepared, strings.Clone(p))
+	}
+}
+
+// largeFile writes a file of some MiB with all that a part can end with: short znodes, long ones, none.
+func largeFile(t testing.TB, disk *vfs.Mem, c Compression) (File, int) {
+	t.Helper()
+	const sessions, lists, nodes = 2000, 1200, 7000
+	random := rand.New(rand.NewPCG(3, 5))
+	w, err := Create(disk, dir, 9, c)
+	must(t, err)
+	_ = w.Begin(sessions, lists)
+	for i := range sessions {
+		_ = w.Session(zk.SessionID(i), int32(i))
+	}
+	for i := range lists {
+		_ = w.ACL(int64(i+1), []zk.ACL{{Perms: zk.Perms(i), Identity: zk.Identity{Scheme: "digest", ID: fmt.Sprint(i)}}})
+	}
+	for i := range nodes {
+		var data []byte
+		switch random.IntN(8) {
+		case 0:
+			data = []byte{}
+		case 1, 2, 3, 4:
+			data = bytes.Repeat([]byte{byte(i)}, random.IntN(600))
+		case 5:
+			if i%100 == 0 {
+				data = bytes.Repeat([]byte{byte(i)}, partBytes-10+random.IntN(20))
+			}
+		}
+		_ = w.Node(fmt.Sprintf("/n%d", i), data, int64(i%lists), &zk.StatPersisted{Czxid: zk.Zxid(i)})
+	}
+	must(t, w.End(9, zk.Digest{Version: 2, Value: 5}, 9))
+	must(t, w.Commit())
+	files, err := Files(disk, dir)
+	must(t, err)
+	return files[0], sessions + lists + nodes
+}
+
+// besides counts the goroutines that a load has begun, and waits for them.
+type besides struct {
+	sync.WaitGroup
+	begun int
+}
+
+func (b *besides) run(f func()) {
+	b.begun++
+	b.Go(f)
+}
+
+// A load beside gives the Sink what a load on one goroutine gives it, in that order.
+func TestLoadBesideIsTheSame(t *testing.T) {
+	for _, c := range []Compression{Plain, Gzip, Snappy} {
+		disk := newDisk(t)
+		file, count := largeFile(t, disk, c)
+		var alone, beside calls
+		want, err := LoadFile(disk, dir, file, Options{}, &alone)
+		must(t, err)
+		var b besides
+		got, err := LoadFile(disk, dir, file, Options{Beside: b.run}, &beside)
+		must(t, err)
+		if got != want || beside.String() != alone.String() {
+			t.Errorf("%q: %+v, not %+v, or other calls", c, got, want)
+		}
+		b.Wait()
+		if size := must1(must1(disk.Open(filepath.Join(dir, file.Name))).Size()); (b.begun == 1) != (size >= besideBytes) {
+			t.Errorf("%q: %d goroutines for %d bytes", c, b.begun, size)
+		}
+		if alone.count != count || beside.count != count {
+			t.Errorf("%q: %d and %d calls of %d", c, alone.count, beside.count, count)
+		}
+		if c == Plain && (beside.expected == 0 || beside.expected != alone.expected) {
+			t.Errorf("%d and %d znodes were expected", beside.expected, alone.expected)
+		}
+	}
+}
+
+func write(t testing.TB, disk *vfs.Mem, name string, content []byte) {
+	t.Helper()
+	_, err := must1(disk.Create(filepath.Join(dir, name))).Write(content)
+	must(t, err)
+}
+
+func must1[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Wherever the Sink fails, the load ends with its error, and its goroutine with it.
+func TestSinkThatFailsEndsALoadBeside(t *testing.T) {
+	disk := newDisk(t)
+	file, count := largeFile(t, disk, Plain)
+	for _, at := range []int{1, 2000, 3201, 4300, count} {
+		var b besides
+		sink := &calls{failAt: at}
+		_, err := LoadFile(disk, dir, file, Options{Beside: b.run}, sink)
+		if !errors.Is(err, errCall) || vfs.IsCorruption(err) || !strings.Contains(err.Error(), file.Name) {
+			t.Errorf("call %d: %v", at, err)
+		}
+		_, alone := LoadFile(disk, dir, file, Options{}, &calls{failAt: at})
+		if err.Error() != alone.Error() {
+			t.Errorf("call %d: %q, on one goroutine %q", at, err, alone)
+		}
+		if sink.count != at {
+			t.Errorf("call %d: %d calls", at, sink.count)
+		}
+		b.Wait()
+	}
+}
+
+// What is damaged is found as on one goroutine.
+func TestDamageIsFoundBeside(t *testing.T) {
+	disk := newDisk(t)
+	file, _ := largeFile(t, disk, Plain)
+	content := must1(vfs.ReadFile(disk, filepath.Join(dir, file.Name), 1<<30))
+	for _, at := range []int{0, 40_000, len(content) / 2, len(content) - 1} {
+		for _, cut := range []bool{false, true} {
+			damaged := slices.Clone(content)
+			damaged[at] ^= 1
+			if cut {
+				damaged = damaged[:max(at, besideBytes)]
+			}
+			other := newDisk(t)
+			write(t, other, file.Name, damaged)
+			_, alone := LoadFile(other, dir, file, Options{}, new(calls))
+			var b besides
+			_, err := LoadFile(other, dir, file, Options{Beside: b.run}, new(calls))
+			if !vfs.IsCorruption(err) || err.Error() != alone.Error() {
+				t.Errorf("byte %d, cut %v: %v, on one goroutine %v", at, cut, err, alone)
+			}
+			b.Wait()
+		}
+	}
+}
+
+// A long znode takes no memory beside that of the decoder, and those after it are right.
+func TestLongZnodesAreNotCopied(t *testing.T) {
+	var content bytes.Buffer
+	e := NewEncoder(&content)
+	_ = e.Begin(0, 0)
+	for i := range 12 {
+		_ = e.Node(fmt.Sprintf("/n%d", i), bytes.Repeat([]byte{byte(i)}, 3*partBytes), -1, &zk.StatPersisted{})
+		_ = e.Node(fmt.Sprintf("/m%d", i), []byte("short"), -1, &zk.StatPersisted{})
+	}
+	must(t, e.End(0, zk.Digest{}, 0))
+	disk := newDisk(t)
+	write(t, disk, Name(1, Plain), content.Bytes())
+	var alone, beside calls
+	file := File{Name: Name(1, Plain), Zxid: 1}
+	must1(LoadFile(disk, dir, file, Options{}, &alone))
+	var b besides
+	must1(LoadFile(disk, dir, file, Options{Beside: b.run}, &beside))
+	b.Wait()
+	if beside.String() != alone.String() {
+		t.Error("the calls differ")
+	}
+}
