@@ -363,7 +363,7 @@ func TestServerThatIsRestartedOftenTakesSnapshots(t *testing.T) {
 	}
 }
 
-// A large tree waits for a quarter of its size in the log, over restarts too.
+// A large tree waits for half of its size in the log, over restarts too.
 func TestShareOfTheLogCountsOverRestarts(t *testing.T) {
 	restarted := func(records int, bytes int64) bool {
 		found := &datadir.Recovered{Records: records, Bytes: bytes}
@@ -376,7 +376,7 @@ func TestShareOfTheLogCountsOverRestarts(t *testing.T) {
 		records int
 		bytes   int64
 		due     bool
-	}{{98, 2000, false}, {99, 998, false}, {99, 999, true}, {500, 500, false}, {500, 2000, true}} {
+	}{{98, 4000, false}, {99, 1998, false}, {99, 1999, true}, {500, 1000, false}, {500, 4000, true}} {
 		if due := restarted(test.records, test.bytes); due != test.due {
 			t.Errorf("%d records of %d bytes before the start: due %v", test.records, test.bytes, due)
 		}

@@ -41,7 +41,7 @@ func newSnapshots(trigger *datadir.Trigger, found *datadir.Recovered) *snapshots
 // before the next one. snapCount alone would have a large tree written whole for
 // a few changes; so what is written for snapshots stays within a few times of
 // what is logged, and what a restart replays within a part of what it loads.
-const snapshotShare = 4
+const snapshotShare = 2
 
 // note counts what the log got. A snapshot is due when the trigger (snapCount,
 // snapSizeLimitInKb) has fired and the log has grown by its share.

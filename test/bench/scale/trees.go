@@ -102,7 +102,7 @@ func bigTree(ctx context.Context, b *bench, t *Table, n int) error {
 }
 
 // While snapshots are measured a load beside makes the log grow: each needs a log that has
-// grown by a quarter of the last one.
+// grown by half of the last one.
 const (
 	snapshotRounds    = 3
 	snapshotDataBytes = 4 << 10

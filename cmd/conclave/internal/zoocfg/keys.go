@@ -263,7 +263,7 @@ func (r *reader) storageKeys() map[string]setting {
 	return map[string]setting{
 		"preAllocSize": used(scaled(&c.PreallocBytes, math.MinInt32, math.MaxInt32, kib), "65536 KiB", "the log's file grows by so much at a time, up to 262144; 0 or less: as records need it, and a full disk is met by a record"),
 		"snapCount": used(number(&c.SnapCount, 2, math.MaxInt32), "100000", "a snapshot after half to all of so many transactions, by chance, once the log has "+
-			"also grown by a quarter of the last snapshot; restarts do not begin the count again"),
+			"also grown by half of the last snapshot; restarts do not begin the count again"),
 		"snapSizeLimitInKb":                  used(scaled(&c.SnapBytes, math.MinInt32, 1<<40, kib), "4194304", "or after half to all of so much log; 0 or less is no limit"),
 		"txnLogSizeLimitInKb":                used(scaled(&c.LogBytesMax, math.MinInt32, 1<<40, kib), "-1", "a new log file after so much; 0 or less is no limit"),
 		"forceSync":                          used(choice(&c.NoSync, "no", "yes"), "yes", "`no`: replies do not wait for the disk. A crash of the machine then loses acknowledged writes"),
