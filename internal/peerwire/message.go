@@ -246,12 +246,25 @@ func decodeInformAndActivate(d *jute.Decoder, m *zab.Message, _ Sender, _ *Packe
 	m.Payload = d.Rest()
 }
 
+// cumulative is the flag for zab.Hello.Cumulative. An int32 of flags may come after LearnerInfo
+// and after the version in LEADERINFO, where Apache's servers read nothing.
+const cumulative = 1
+
+func appendFlags(b []byte, isCumulative bool) []byte {
+	if isCumulative {
+		return jute.AppendInt(b, cumulative)
+	}
+	return b
+}
+
+func isCumulative(d *jute.Decoder) bool { return d.Len() >= 4 && d.Int()&cumulative != 0 }
+
 // LearnerInfo: int64 server, int32 protocol version, int64 version of the
 // committed configuration. 3.4 leaves the last one out.
 func appendHello(b []byte, m *zab.Message, _ Sender) []byte {
 	b = jute.AppendLong(b, int64(m.Hello.Server))
 	b = jute.AppendInt(b, protocolVersion)
-	return jute.AppendLong(b, m.Hello.ConfigVersion)
+	return appendFlags(jute.AppendLong(b, m.Hello.ConfigVersion), m.Hello.Cumulative)
 }
 
 func decodeHello(d *jute.Decoder, m *zab.Message, _ Sender, p *Packet) {
@@ -267,17 +280,19 @@ func decodeHello(d *jute.Decoder, m *zab.Message, _ Sender, p *Packet) {
 	if d.Len() > 0 {
 		m.Hello.ConfigVersion = d.Long()
 	}
+	m.Hello.Cumulative = isCumulative(d)
 }
 
 // int32 protocol version of the leader.
-func appendVersion(b []byte, _ *zab.Message, _ Sender) []byte {
-	return jute.AppendInt(b, protocolVersion)
+func appendVersion(b []byte, m *zab.Message, _ Sender) []byte {
+	return appendFlags(jute.AppendInt(b, protocolVersion), m.Cumulative)
 }
 
-func decodeVersion(d *jute.Decoder, _ *zab.Message, _ Sender, _ *Packet) {
+func decodeVersion(d *jute.Decoder, m *zab.Message, _ Sender, _ *Packet) {
 	if version := d.Int(); version < protocolVersion {
 		d.Fail(fmt.Errorf("protocol version %#x, want %#x or above", version, protocolVersion))
 	}
+	m.Cumulative = isCumulative(d)
 }
 
 // int32 current epoch, or -1 not to be counted.

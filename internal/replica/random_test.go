@@ -86,6 +86,7 @@ func newDice(t *testing.T, seed uint64, changes ...func(*replica.Options)) *dice
 	d.opts.UpgradeSessions = d.opts.LocalSessions
 	d.opts.Zab.HistoryBytes = 1 << 20
 	d.opts.Zab.Masters = seed%2 == 0
+	d.opts.Zab.OneByOne = seed%5 == 2
 	for _, change := range changes {
 		change(&d.opts)
 	}

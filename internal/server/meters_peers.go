@@ -112,6 +112,7 @@ type received struct {
 	_         [56]byte      // what follows is written with each portion of messages, by another core than the loop's
 	proposals atomic.Int64
 	commits   atomic.Int64
+	committed atomic.Int64 // zxid of the last of them
 	delays    distribution // of proposals, in milliseconds
 	_         [64]byte
 
@@ -153,8 +154,8 @@ func (t *proposalTimes) propose(zxid zk.Zxid, nowMs int64) {
 	slot.zxid.Store(int64(zxid))
 }
 
-// since returns how long ago a proposal was made, false if it is not timed.
-func (t *proposalTimes) since(zxid zk.Zxid, nowMs func() int64) (int64, bool) {
+// madeMs returns when a proposal was made, false if it is not timed.
+func (t *proposalTimes) madeMs(zxid zk.Zxid) (int64, bool) {
 	slots := t.slots.Load()
 	if slots == nil || zxid <= 0 || zxid%timedEvery != 0 {
 		return 0, false
@@ -167,13 +168,13 @@ func (t *proposalTimes) since(zxid zk.Zxid, nowMs func() int64) (int64, bool) {
 	if slot.zxid.Load() != int64(zxid) {
 		return 0, false // it was taken for another one meanwhile
 	}
-	return max(0, nowMs()-ms), true
+	return ms, true
 }
 
 // portion is what arrived together on a link.
 type portion struct {
-	inStep             bool // with the leader that it came from
-	wallMs             int64
+	inStep             bool  // with the leader that it came from
+	wallMs, monoMs     int64 // when it arrived, 0 before anybody asks
 	proposals, commits int64
 	delays             run
 }
@@ -195,20 +196,33 @@ func (p *peers) arrived(of *portion, link zab.LinkID, m *zab.Message, timeMs int
 		}
 	case zab.KindCommit, zab.KindCommitAndActivate, zab.KindInform, zab.KindInformAndActivate:
 		if of.inStep {
-			of.commits++
+			of.commits += s.received.committedBy(m)
 		}
 	case zab.KindUpToDate:
 		of.inStep = true
 		s.received.leader.Store(uint64(link))
 	case zab.KindAck:
-		if took, timed := s.received.sent.since(m.Zxid, s.monoMs); timed {
+		if madeMs, timed := s.received.sent.madeMs(m.Zxid); timed {
 			if d, ok := s.received.links.Load(link); ok {
-				d.(*distribution).note(took, 1)
+				if of.monoMs == 0 {
+					of.monoMs = s.monoMs()
+				}
+				d.(*distribution).note(max(0, of.monoMs-madeMs), 1)
 			}
 		}
 	case zab.KindFollowerInfo:
 		p.introduced(link, m.Hello.Server)
 	}
+}
+
+// committedBy is how many transactions a message commits: on a cumulative link (zab.Hello) a
+// COMMIT stands for those before it as well. The first of an epoch counts as one.
+func (r *received) committedBy(m *zab.Message) int64 {
+	last := zk.Zxid(r.committed.Swap(int64(m.Zxid)))
+	if m.Kind != zab.KindCommit || last.Epoch() != m.Zxid.Epoch() || m.Zxid <= last {
+		return 1
+	}
+	return int64(m.Zxid - last)
 }
 
 // introduced finds the acks of the server that a link is of. A server of no configuration

@@ -109,6 +109,10 @@ const (
 	OracleTellsBoth
 	PermissionOutlives
 
+	// Cumulative links (mutant_ensemble.go).
+	AckAhead
+	CommitAhead
+
 	mutants
 )
 
@@ -203,6 +207,9 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 
 	OracleTellsBoth:    {"oracle-tells-both", "its promise", "an oracle lets both of two servers go on without the other"},
 	PermissionOutlives: {"permission-outlives", "found here", "a permission of the oracle lasts until another answer comes, over a pause too"},
+
+	AckAhead:    {"ack-ahead", "made up", "an ACK stands for all that has come, not for what is on disk"},
+	CommitAhead: {"commit-ahead", "made up", "a COMMIT stands for all that was proposed"},
 
 	ReadErrorIsTheEnd: {"read-error-is-the-end", "FAST 2017 (Ganesan)", "a log that cannot be read is taken to end there"},
 }

@@ -57,6 +57,11 @@ func (l *link) mutateRole(m *zab.Message) {
 		m.Payload = []byte(p.masks.realText(string(m.Payload)))
 	}
 	switch {
+	case p.w.is(AckAhead) && m.Kind == zab.KindAck && m.Zxid.Counter() != 0,
+		p.w.is(CommitAhead) && m.Kind == zab.KindCommit && p.replica.Peer().State() == zab.Leading:
+		if last := p.replica.Peer().Last(); last.Epoch() == m.Zxid.Epoch() {
+			m.Zxid = last
+		}
 	case p.w.is(ReconfigCommitPlain) && m.Kind == zab.KindCommitAndActivate:
 		m.Kind = zab.KindCommit
 	case p.w.is(ServesTooEarly) && m.Kind == zab.KindAck && l.outgoing && m.Zxid.Counter() == 0 && !l.early:

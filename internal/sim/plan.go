@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/conclave-project/conclave/internal/ensemble"
@@ -40,7 +41,8 @@ type Plan struct {
 	Timeouts               bool  // each asks for another timeout, from half of that to twice
 	Linearizable           bool
 	ForceSnapshot          bool
-	SomeSnapshot           bool // every other server sends snapshots alone
+	SomeSnapshot           bool   // every other server sends snapshots alone
+	OneByOne               uint32 // servers, a bit each, whose links are none of them cumulative
 	PreallocBytes          int64
 
 	StepMs  int // a process takes up what has come within so many ms
@@ -93,8 +95,20 @@ func Draw(seed uint64) Plan {
 	p.drawSettings(branch(seed, "settings", 0))
 	p.hasty(branch(seed, "hasty", 0))
 	p.silence(branch(seed, "silence", 0))
+	p.links(branch(seed, "links", 0))
 	p.underOracle()
 	return p
+}
+
+// links draws which servers acknowledge and commit records one by one, as Apache's do: none, all,
+// or some, so that one leader has links of both kinds.
+func (p *Plan) links(r *random) {
+	switch pick := r.below(10); {
+	case pick == 0:
+		p.OneByOne = math.MaxUint32
+	case pick < 4:
+		p.OneByOne = uint32(r.below(1 << 16))
+	}
 }
 
 // silence draws, for some runs, that a server is taken for silent within a tick, as

@@ -6,6 +6,7 @@ type settings struct {
 	noReconfig    bool // reconfigEnabled=false: what the log says counts all the same
 	historyMax    int
 	forceSnapshot bool
+	oneByOne      bool
 }
 
 // drawSettings draws from a branch of its own whether the settings change.
@@ -13,7 +14,8 @@ func (p *Plan) drawSettings(r *random) { p.Changing = r.oneIn(3) }
 
 func (p *process) drawSettings() {
 	plan := &p.w.plan
-	p.settings = settings{historyMax: plan.HistoryMax, forceSnapshot: plan.ForceSnapshot || plan.SomeSnapshot && p.place%2 == 1}
+	p.settings = settings{historyMax: plan.HistoryMax, forceSnapshot: plan.ForceSnapshot || plan.SomeSnapshot && p.place%2 == 1,
+		oneByOne: plan.OneByOne>>(p.place%32)&1 != 0}
 	if !plan.Changing || p.life == 1 {
 		return
 	}
@@ -21,4 +23,5 @@ func (p *process) drawSettings() {
 	p.settings.noReconfig = r.oneIn(3)
 	p.settings.historyMax = []int{plan.HistoryMax, 5, 20, 100}[r.below(4)]
 	p.settings.forceSnapshot = p.settings.forceSnapshot != r.oneIn(6)
+	p.settings.oneByOne = p.settings.oneByOne != r.oneIn(4) // another version of the program
 }

@@ -103,6 +103,7 @@ func (p *Peer) tryCommit() {
 			return
 		}
 	}
+	p.tellCommits()
 	p.history.trim(p.opts.HistoryMax, p.opts.HistoryBytes, p.delivered)
 	p.trySyncs()
 }
@@ -116,23 +117,39 @@ func (p *Peer) syncBefore(zxid zk.Zxid) bool {
 	return len(p.lead.syncs) > 0 && p.lead.syncs[0].after < zxid
 }
 
-// commit tells everybody. It returns false when the leader has to leave.
+// commit tells everybody, those on cumulative links with tellCommits. It returns false when the
+// leader has to leave.
 func (p *Peer) commit(r Record) bool {
 	p.lead.committed = r.Zxid
 	kind, designated := KindCommit, p.opts.ID
 	if p.next != nil && int64(r.Zxid) == p.next.Version {
+		p.tellCommits()
 		kind, designated = KindCommitAndActivate, p.designated()
 	}
 	for _, l := range p.lead.links {
 		switch {
 		case l.observer && l.stage >= linkSyncing:
 			p.send(l.id, informOf(kind, r, designated))
+		case l.cumulative && l.stage == linkServing && kind == KindCommit:
+			l.toTell = r.Zxid
 		case !l.observer && l.stage == linkServing:
 			p.send(l.id, commitOf(kind, r, designated))
 		}
 	}
 	p.deliver(r)
 	return kind == KindCommit || p.activate(designated)
+}
+
+// tellCommits tells those on cumulative links of all that was committed since. It comes before
+// what a learner must have after a commit: the end of a loop of commits, an activation, the
+// answer to a sync.
+func (p *Peer) tellCommits() {
+	for _, l := range p.lead.links {
+		if l.toTell != 0 {
+			p.send(l.id, Message{Kind: KindCommit, Zxid: l.toTell})
+			l.toTell = 0
+		}
+	}
 }
 
 func commitOf(kind Kind, r Record, designated quorum.ID) Message {
@@ -196,6 +213,7 @@ func (p *Peer) trySyncs() {
 		if ld.committed < s.after || ld.round < s.round || !p.decides(p.verifier(p.history.last), answered) {
 			return
 		}
+		p.tellCommits()
 		ld.syncs = ld.syncs[1:]
 		switch {
 		case s.link == 0:

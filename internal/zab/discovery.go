@@ -37,6 +37,7 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 		p.dropOlder(l, m.Hello.Server)
 	}
 	l.server, l.observer, l.accepted = m.Hello.Server, m.Kind == KindObserverInfo, m.epochOf()
+	l.cumulative = m.Hello.Cumulative && !l.observer && !p.opts.OneByOne
 	l.stage = linkGreeted
 	if p.lead.stage == leaderGathering {
 		// Above every promise seen, its equal included (ZOOKEEPER-1343).
@@ -104,7 +105,7 @@ func (p *Peer) tryEpoch() {
 func (p *Peer) askEpoch(l *link) {
 	invariant.Check(p.accepted >= p.lead.epoch, "zab: LEADERINFO before the promise is on disk (zab-Z2)")
 	l.stage = linkAsked
-	p.send(l.id, Message{Kind: KindLeaderInfo, Zxid: zk.MakeZxid(p.lead.epoch, 0)})
+	p.send(l.id, Message{Kind: KindLeaderInfo, Zxid: zk.MakeZxid(p.lead.epoch, 0), Cumulative: l.cumulative})
 }
 
 // agreed notes a learner's history, and that it has taken the epoch.
@@ -158,7 +159,7 @@ func (p *Peer) hello(link LinkID) {
 	}
 	p.send(link, Message{
 		Kind: kind, Zxid: zk.MakeZxid(p.accepted, 0),
-		Hello: Hello{Server: p.opts.ID, ConfigVersion: p.config.Version},
+		Hello: Hello{Server: p.opts.ID, ConfigVersion: p.config.Version, Cumulative: !p.opts.Observer && !p.opts.OneByOne},
 	})
 }
 
@@ -166,6 +167,7 @@ func (p *Peer) hello(link LinkID) {
 func (p *Peer) learnerLeaderInfo(m *Message) {
 	ln := p.learn
 	ln.epoch = m.epochOf()
+	ln.cumulative = m.Cumulative && !p.opts.Observer && !p.opts.OneByOne
 	switch {
 	case ln.epoch > epochMax:
 		p.leave(ReasonIllegal)

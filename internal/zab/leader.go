@@ -57,6 +57,7 @@ type link struct {
 	id         LinkID
 	server     quorum.ID
 	observer   bool
+	cumulative bool // see Hello
 	counted    bool // its ACKEPOCH stands for a history, and so for the quorum of discovery
 	needsAll   bool // it claims no history, but is not new: it may have one that it cannot cut
 	stage      linkStage
@@ -67,6 +68,7 @@ type link struct {
 	queued     zk.Zxid // last record sent (zab-Z8)
 	told       zk.Zxid // what it was told of as committed when it was synchronized
 	acked      zk.Zxid // it has everything up to here
+	toTell     zk.Zxid // on a cumulative link: it is told of commits up to here next; 0 of none
 	waitsFor   zk.Zxid // the proposal whose ack is timed
 	waitsMs    int64   // since when
 	pingsSent  []uint64

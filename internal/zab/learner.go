@@ -1,6 +1,7 @@
 package zab
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/conclave-project/conclave/internal/invariant"
@@ -42,6 +43,7 @@ type learner struct {
 	stage      learnerStage
 	receivedMs int64
 	epoch      uint32 // the leader's
+	cumulative bool   // the link to it is, see Hello
 	pending    pending
 	acked      zk.Zxid // of proposals in broadcast
 
@@ -152,12 +154,39 @@ func (p *Peer) learnerProposal(m *Message) {
 	ln.pending.records = append(ln.pending.records, Record{m.Zxid, m.Payload})
 }
 
-// learnerCommit marks a proposal that comes before UPTODATE. It may come at any
+// learnerCommit marks proposals that come before UPTODATE. It may come at any
 // point of the synchronization (ZOOKEEPER-4394).
 func (p *Peer) learnerCommit(m *Message) {
-	if !p.inSnapshot(m) && !p.learn.pending.commit(m.Zxid) {
-		p.leave(ReasonDivergence)
+	if p.inSnapshot(m) {
+		return
 	}
+	q := &p.learn.pending
+	n := p.committedBy(m, q.records[q.committed:])
+	if n == 0 {
+		p.leave(ReasonDivergence)
+		return
+	}
+	q.committed += n
+}
+
+// committedBy is for how many records a commit stands, of those that wait for theirs: for the
+// oldest, which it must name, or on a cumulative link for all up to the one that it names.
+// 0 is another history: there is nothing to search for.
+func (p *Peer) committedBy(m *Message, waiting []Record) int {
+	if len(waiting) == 0 {
+		return 0
+	}
+	if waiting[0].Zxid == m.Zxid {
+		return 1
+	}
+	if !p.learn.cumulative || m.Kind != KindCommit {
+		return 0
+	}
+	at, found := slices.BinarySearchFunc(waiting, m.Zxid, func(r Record, z zk.Zxid) int { return cmp.Compare(r.Zxid, z) })
+	if !found {
+		return 0
+	}
+	return at + 1
 }
 
 // inSnapshot reports whether a proposal or commit is of something that the snapshot
@@ -295,37 +324,40 @@ func (p *Peer) followProposal(m *Message) {
 }
 
 // ackDurable acknowledges what has become durable: each proposal by itself, in
-// order. Observers acknowledge nothing.
+// order, or on a cumulative link all with the last. Observers acknowledge nothing.
 func (p *Peer) ackDurable() {
 	ln := p.learn
 	if ln.stage != learnerServing || p.opts.Observer {
 		return
 	}
-	for _, r := range p.history.after(ln.acked) {
-		if r.Zxid > p.durable {
-			break
-		}
+	durable := p.history.after(ln.acked)
+	durable = durable[:len(durable)-len(p.history.after(max(ln.acked, p.durable)))]
+	for i, r := range durable {
 		ln.acked = r.Zxid
-		p.send(ln.link, Message{Kind: KindAck, Zxid: r.Zxid})
+		if !ln.cumulative || i == len(durable)-1 {
+			p.send(ln.link, Message{Kind: KindAck, Zxid: r.Zxid})
+		}
 	}
 	invariant.Check(ln.acked <= p.durable, "zab: acknowledged what is not on disk (zab-Z5)")
 }
 
-// followCommit delivers the oldest proposal. Its own sync may still be on the
-// way: a quorum has it. Anything but the oldest one is another history: there
-// is nothing to search for.
+// followCommit delivers the oldest proposals. Their own sync may still be on the
+// way: a quorum has them.
 func (p *Peer) followCommit(m *Message) {
 	if p.inSnapshot(m) {
 		return
 	}
 	waiting := p.history.after(p.delivered)
-	if len(waiting) == 0 || waiting[0].Zxid != m.Zxid {
+	n := p.committedBy(m, waiting)
+	if n == 0 {
 		p.leave(ReasonDivergence)
 		return
 	}
-	p.deliver(waiting[0])
-	if p.master != nil {
-		p.inform(waiting[0], m)
+	for _, r := range waiting[:n] {
+		p.deliver(r)
+		if p.master != nil {
+			p.inform(r, m)
+		}
 	}
 	p.trimHistory()
 }

@@ -313,3 +313,20 @@ func TestMasterDropsSilentObservers(t *testing.T) {
 		t.Error("an observer that is silent was not dropped")
 	}
 }
+
+// A commit on a cumulative link is told on as one INFORM for each record, in order.
+func TestMasterInformsOfEachRecordOfACommit(t *testing.T) {
+	p := following(t)
+	p.learn.cumulative = true
+	comes(p, 7, Hello{Server: 9}, zk.MakeZxid(5, 2))
+	p.Step(p.nowMs, []Event{{Kind: EventReceive, Link: 1, Message: &Message{Kind: KindProposal, Zxid: zk.MakeZxid(5, 4)}}})
+	var told []string
+	for _, e := range p.Step(p.nowMs, []Event{{Kind: EventReceive, Link: 1, Message: &Message{Kind: KindCommit, Zxid: zk.MakeZxid(5, 4)}}}) {
+		if e.Kind == EffectSend {
+			told = append(told, e.Message.String())
+		}
+	}
+	if !slices.Equal(told, []string{"INFORM 5.3", "INFORM 5.4"}) {
+		t.Errorf("the observer is told %q", told)
+	}
+}

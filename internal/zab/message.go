@@ -60,24 +60,29 @@ const NoEpoch int64 = -1
 // Message is what servers tell each other on one link, as a value; bytes are
 // the business of peerwire. A receiver must not change what it points at.
 type Message struct {
-	Kind      Kind
-	Valid     bool
-	TimeoutMs int32
-	Zxid      zk.Zxid
-	Epoch     int64
-	Session   zk.SessionID
-	Leader    quorum.ID
-	Hello     Hello
-	Payload   []byte
-	Touches   []Touch
-	Request   *Request
+	Kind       Kind
+	Valid      bool
+	Cumulative bool // of LEADERINFO: the link is cumulative, see Hello
+	TimeoutMs  int32
+	Zxid       zk.Zxid
+	Epoch      int64
+	Session    zk.SessionID
+	Leader     quorum.ID
+	Hello      Hello
+	Payload    []byte
+	Touches    []Touch
+	Request    *Request
 }
 
 // Hello is what a learner says of itself: its number, negative if it has none,
-// and the version of its committed configuration.
+// and the version of its committed configuration. A cumulative link is one on which an ACK
+// stands for all records up to its own, and so does a COMMIT. A follower says that it can
+// have one, and its leader whether it is: between servers of Conclave. Apache's servers read
+// neither, and send and expect one of each for each record.
 type Hello struct {
 	Server        quorum.ID
 	ConfigVersion int64
+	Cumulative    bool
 }
 
 // Touch is a heartbeat of a session.

@@ -17,15 +17,6 @@ func (q *pending) last(logged zk.Zxid) zk.Zxid {
 	return logged
 }
 
-// commit marks the oldest proposal that is not committed, which must be zxid.
-func (q *pending) commit(zxid zk.Zxid) bool {
-	if q.committed == len(q.records) || q.records[q.committed].Zxid != zxid {
-		return false
-	}
-	q.committed++
-	return true
-}
-
 // takeCommitted returns the committed ones and keeps the others.
 func (q *pending) takeCommitted() []Record {
 	taken := q.records[:q.committed]

@@ -290,10 +290,12 @@ func (p *Peer) admit(l *link) {
 		return
 	}
 	for z := max(l.told, zk.MakeZxid(p.lead.epoch, 0)) + 1; z <= p.lead.committed; z++ {
-		kind := KindCommit
+		kind, last := KindCommit, z == p.lead.committed || int64(z+1) == p.config.Version
 		if int64(z) == p.config.Version {
 			kind = KindCommitAndActivate
 		}
-		p.send(l.id, commitOf(kind, Record{Zxid: z}, p.opts.ID))
+		if kind != KindCommit || last || !l.cumulative {
+			p.send(l.id, commitOf(kind, Record{Zxid: z}, p.opts.ID))
+		}
 	}
 }

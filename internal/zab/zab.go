@@ -17,8 +17,9 @@
 //	        NEWLEADER is answered when both are durable.
 //	zab-Z4  The log has no gap: a record is the next of its epoch or the first
 //	        of a later one.
-//	zab-Z5  A proposal is acknowledged only when it is durable, and in order;
-//	        the leader counts itself only when its own log has it.
+//	zab-Z5  A proposal is acknowledged only when it is durable, and in order, by
+//	        itself or, on a cumulative link, with all before it; the leader counts
+//	        itself only when its own log has it.
 //	zab-Z6  Transactions are delivered in zxid order, each once, none before it
 //	        is in the log, or on its way there.
 //	zab-Z7  A leader commits in order, at most what it has proposed, and only
@@ -81,6 +82,7 @@ type Options struct {
 	CounterMax    uint32
 	ForceSnapshot bool      // every learner gets SNAP
 	NoLogSync     bool      // the log on disk is not read for learners
+	OneByOne      bool      // no link is cumulative, as those of Apache's servers: for proofs
 	Met           func(Row) // for proofs: is told of each row of the tables that has a handler and is used; nil in production
 	Masters       bool      // a follower serves observers, an observer looks for such followers
 	Solo          bool      // standalone: leads from the start, without an election or an epoch of its own

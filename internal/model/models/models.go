@@ -25,6 +25,7 @@ func All() []model.Named {
 		model.Scopes(zab, "zab", "epochs follow each other, with crashes", zabmodel.Small, zabmodel.Full),
 		model.Scopes(zab, "zab-links", "a first epoch over links that break", zabmodel.SmallLinks, zabmodel.FullLinks),
 		model.Scopes(zab, "zab-disk", "transactions with a slow disk", zabmodel.SmallDisk, zabmodel.FullDisk),
+		model.Scopes(zab, "zab-one-by-one", "the same over links as Apache's servers have", zabmodel.SmallOneByOne, zabmodel.FullOneByOne),
 		model.Scopes(zab, "zab-reconfig", "an epoch that begins during a reconfig", zabmodel.SmallReconfig, zabmodel.FullReconfig),
 		model.Scopes(zab, "zab-snapshot", "a snapshot that cannot be cut", zabmodel.SmallSnapshot, zabmodel.FullSnapshot),
 		model.Scopes(raft, "raft", "members of which one dies and comes back", raftmodel.Small, raftmodel.Full),

@@ -28,11 +28,22 @@ var (
 
 // SmallDisk and FullDisk let a disk be slow: its server goes on meanwhile.
 var (
-	SmallDisk = Scope{Text: "3 new servers; 1 election, 1 transaction, 1 crash and restart, 1 slow disk",
-		Servers: 3, Starts: first, Elections: 1, Txns: 1, Crashes: 1, Slow: 1}
+	SmallDisk = Scope{Text: "3 new servers; 1 election, 2 transactions, 1 crash and restart, 1 slow disk",
+		Servers: 3, Starts: first, Elections: 1, Txns: 2, Crashes: 1, Slow: 1}
 	FullDisk = Scope{Text: "3 new servers; 1 election, 3 transactions, 1 crash and restart, 1 slow disk",
 		Servers: 3, Starts: first, Elections: 1, Txns: 3, Crashes: 1, Slow: 1}
 )
+
+// SmallOneByOne and FullOneByOne acknowledge and commit one by one, as Apache's servers do.
+var (
+	SmallOneByOne = SmallDisk.oneByOne()
+	FullOneByOne  = FullDisk.oneByOne()
+)
+
+func (s Scope) oneByOne() Scope {
+	s.Text, s.OneByOne = s.Text+"; no cumulative link", true
+	return s
+}
 
 // SmallReconfig takes servers 2 and 3 in beside server 1, which has just
 // committed that; FullReconfig goes from {1, 2, 3} to {2, 4, 5}, and its leader

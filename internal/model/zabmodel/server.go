@@ -101,7 +101,7 @@ func (s *system) boot(p *server) {
 	d := &p.Disk
 	p.Tree, p.Serving, p.Dialing, p.Loading, p.Arrived = d.state(), false, 0, 0, nil
 	p.Links = map[zab.LinkID]bool{}
-	p.Peer = zab.New(zab.Options{ID: p.ID, TickMs: tickMs, InitMs: initMs, SyncMs: syncMs}, *s.config(d.InForce),
+	p.Peer = zab.New(zab.Options{ID: p.ID, TickMs: tickMs, InitMs: initMs, SyncMs: syncMs, OneByOne: s.scope.OneByOne}, *s.config(d.InForce),
 		zab.Stored{Accepted: d.Accepted, Current: max(d.Current, min(d.Accepted, d.last().Epoch())), Last: d.last(),
 			Recent: slices.Clone(d.Log), NeedSnapshot: p.NeedSnap})
 	p.Next = 0

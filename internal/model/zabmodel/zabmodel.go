@@ -43,6 +43,7 @@ type Scope struct {
 	Slow      int // disks that are slow for a while
 	Old, New  []quorum.ID
 	Reconfigs int // of Old to New
+	OneByOne  bool // no link is cumulative
 	Mutant    Mutant
 }
 

@@ -51,6 +51,7 @@ func (s *server) start() {
 	s.peer = zab.New(zab.Options{
 		ID: s.id, Observer: s.observer, TickMs: tickMs, InitMs: initMs, SyncMs: syncMs,
 		HistoryMax: max(s.w.opts.HistoryMax, 1), CounterMax: s.w.opts.CounterMax, Masters: s.w.opts.Masters,
+		OneByOne: s.w.opts.oneByOne(s.id),
 	}, s.w.config(), zab.Stored{
 		Accepted: d.accepted, Current: max(d.current, min(d.accepted, d.last().Epoch())), Last: d.last(),
 		Recent: slices.Clone(recent), NeedSnapshot: s.needAll,

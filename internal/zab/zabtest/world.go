@@ -33,6 +33,11 @@ type Options struct {
 	KeepTrace    bool
 }
 
+// oneByOne draws which servers have no cumulative links: one in four.
+func (o *Options) oneByOne(id quorum.ID) bool {
+	return !o.Calm && o.Seed*0x9e3779b97f4a7c15>>(8+2*uint64(id))&3 == 0
+}
+
 // Times of the servers, in milliseconds.
 const (
 	tickMs = 200
