@@ -288,7 +288,7 @@ func handRecord(l *handover.Line[records], record txnlog.Record) error {
 	}
 	start := len(p.text)
 	p.text = append(p.text, record.Payload...)
-	record.Payload = p.text[start:]
+	record.Payload = p.text[start:len(p.text):len(p.text)]
 	if p.all = append(p.all, record); len(p.all) < recordsMax && len(p.text) < recordBytes {
 		return nil
 	}

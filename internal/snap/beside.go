@@ -147,7 +147,7 @@ func (r *relay) Node(path string, data []byte, acl int64, stat zk.StatPersisted)
 	}
 	start := len(p.text)
 	p.text = append(append(p.text, path...), data...)
-	text := p.text[start:]
+	text := p.text[start:len(p.text):len(p.text)]
 	e.path = aliasText(text[:len(path)])
 	if len(data) > 0 { // null stays null, empty stays empty
 		e.data = text[len(path):]

@@ -213,3 +213,33 @@ func TestLongZnodesAreNotCopied(t *testing.T) {
 		t.Error("the calls differ")
 	}
 }
+
+// Those that come may be longer than those that came: not many times as many are expected.
+func TestExpectedAreNotManyTimesThoseThatCame(t *testing.T) {
+	var content bytes.Buffer
+	e := NewEncoder(&content)
+	_ = e.Begin(0, 0)
+	for i := range sampleFirst + 1 {
+		_ = e.Node(fmt.Sprintf("/n%d", i), nil, -1, &zk.StatPersisted{})
+	}
+	for i := range 200 {
+		_ = e.Node(fmt.Sprintf("/m%d", i), make([]byte, 100_000), -1, &zk.StatPersisted{})
+	}
+	must(t, e.End(0, zk.Digest{}, 0))
+	disk := newDisk(t)
+	write(t, disk, Name(1, Plain), content.Bytes())
+	sink := new(expecting)
+	must1(LoadFile(disk, dir, File{Name: Name(1, Plain), Zxid: 1}, Options{}, sink))
+	if sink.most == 0 || sink.most > sampleFirst*sampleFactor {
+		t.Errorf("%d znodes were expected", sink.most)
+	}
+}
+
+type expecting struct {
+	Discard
+	most int
+}
+
+func (e *expecting) Expect(znodes int) { e.most = max(e.most, znodes) }
+
+func (*expecting) Prepare([]string) {}

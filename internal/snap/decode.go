@@ -146,7 +146,7 @@ func (d *decoder) acl() ([]zk.ACL, error) {
 // each length, one call of the sink.
 func (d *decoder) nodes() error {
 	var stat zk.StatPersisted
-	first := d.position()
+	first, sample := d.position(), sampleFirst
 	for {
 		at := d.position()
 		p, err := d.peek(4)
@@ -196,20 +196,25 @@ func (d *decoder) nodes() error {
 			return d.sinkError(nodeError(aliasText(p[4:4+pathLen]), at, err))
 		}
 		d.start += size
-		if d.info.Nodes++; d.info.Nodes == sampleNodes {
-			d.expect(d.position() - first)
+		if d.info.Nodes++; d.info.Nodes == sample {
+			d.expect(sample, d.position()-first)
+			sample *= sampleFactor
 		}
 	}
 }
 
-// sampleNodes is how many znodes tell how long one is.
-const sampleNodes = 4096
+// After the first znodes, and after a multiple of that each time, a sink is told how many come:
+// not more than so many times as there were, since those that come may be longer.
+const (
+	sampleFirst  = 4096
+	sampleFactor = 16
+)
 
-// expect tells the sink how many znodes come if all are as long as the first, which have so
-// many bytes.
-func (d *decoder) expect(bytes int64) {
+// expect tells the sink how many znodes come before it is told again, if all are as long as
+// those that came, which have so many bytes.
+func (d *decoder) expect(nodes int, bytes int64) {
 	if sink, ok := d.sink.(Preparer); ok && d.size > 0 {
-		sink.Expect(int(d.size * sampleNodes / bytes))
+		sink.Expect(min(nodes*sampleFactor, int(float64(d.size)*float64(nodes)/float64(bytes))))
 	}
 }
 

@@ -24,7 +24,7 @@ type Sink interface {
 
 // Preparer is a Sink that is told what comes, in a large file.
 type Preparer interface {
-	// Expect tells once about how many znodes there are: a guess.
+	// Expect tells now and then how many znodes come before it tells again: a guess.
 	Expect(znodes int)
 	// Prepare tells the paths of some znodes that come next. They are valid only during the call.
 	Prepare(paths []string)

@@ -26,7 +26,7 @@ func (t *Tree) Load() *Loader {
 	return &Loader{t: t, acls: map[int64]uint32{-1: openACL}, lastACL: -1, lastList: openACL}
 }
 
-// Expect makes space for so many znodes in all. It is a guess: there may be fewer, or more.
+// Expect makes space for so many znodes in all: a guess, there may be fewer, or more.
 func (l *Loader) Expect(znodes int) { l.t.index.Reserve(znodes) }
 
 // Prepare tells the paths of znodes that come next. What the index has in their places is
