@@ -43,7 +43,8 @@
 // check compares counts, not times, of this tree and of a commit: see package check.
 //
 // profile runs a server in a process of its own, puts loads on it, and prints where
-// its CPU time goes, by the steps of a request; with -size 3, that of a leader.
+// its CPU time goes, by the steps of a request; with -size 3, that of a leader
+// and of a follower.
 //
 // scale measures how Conclave bears size, as curves: package scale.
 //

@@ -42,7 +42,7 @@ func profileLoads(ctx context.Context, args []string) error {
 	f.IntVar(&p.connections, "connections", 8, "connections")
 	f.IntVar(&p.inFlight, "in-flight", 64, "requests in flight on each connection")
 	f.IntVar(&p.dataBytes, "data-bytes", 100, "data of each znode")
-	f.IntVar(&p.size, "size", 1, "servers; of more than one the leader is profiled, and has all connections")
+	f.IntVar(&p.size, "size", 1, "servers; of more than one the leader, which has all connections, and a follower are profiled")
 	keep := f.String("keep", "", "a directory for the profiles, for go tool pprof")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -57,48 +57,64 @@ func profileLoads(ctx context.Context, args []string) error {
 	} else if err := os.MkdirAll(*keep, 0o755); err != nil {
 		return err
 	}
-	s, end, err := startProfiled(ctx, dir, p.size)
+	servers, end, err := startProfiled(ctx, dir, p.size)
 	if err != nil {
 		return err
 	}
 	defer end()
-	if err := loadgen.Fill(ctx, p.options(s.addr)); err != nil {
+	if err := loadgen.Fill(ctx, p.options(servers[0].addr)); err != nil {
 		return err
 	}
 	var columns []column
 	for _, w := range []loadgen.Workload{loadgen.Set, loadgen.Get, loadgen.Mix, loadgen.Create} {
-		o := p.options(s.addr)
+		o := p.options(servers[0].addr)
 		o.Workload, o.Duration = w, p.warmUp
 		if _, err := loadgen.Run(ctx, o); err != nil {
 			return err
 		}
 		fmt.Fprintln(os.Stderr, w)
-		name := filepath.Join(*keep, string(w)+".pprof")
-		if err := s.ask("start " + name); err != nil {
-			return err
-		}
 		o.Duration = p.duration
-		r, err := loadgen.Run(ctx, o)
+		of, err := profileLoad(ctx, servers, o, *keep)
 		if err != nil {
 			return err
 		}
-		if err := s.ask("stop"); err != nil {
-			return err
-		}
-		traces, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-traces", name).Output()
-		if err != nil {
-			return fmt.Errorf("bench: go tool pprof %s: %w", name, err)
-		}
-		columns = append(columns, column{string(w), bySteps(string(traces)), r.Operations})
+		columns = append(columns, of...)
 	}
 	subject := "one server"
 	if p.size > 1 {
-		subject = fmt.Sprintf("the leader of %d servers", p.size)
+		subject = fmt.Sprintf("the leader and a follower of %d servers", p.size)
 	}
 	fmt.Printf("%s\n%s, %d connections, %d requests in flight on each, %d bytes of data, %v each; CPU ns for each operation\n\n",
 		machine(), subject, p.connections, p.inFlight, p.dataBytes, p.duration)
 	fmt.Print(stepsText(columns))
 	return nil
+}
+
+// profileLoad profiles servers, of which the first has the load, and returns a column for each.
+func profileLoad(ctx context.Context, servers []*profiled, o loadgen.Options, keep string) ([]column, error) {
+	names := []string{string(o.Workload), string(o.Workload) + "-follower"}[:len(servers)]
+	file := func(i int) string { return filepath.Join(keep, names[i]+".pprof") }
+	for i, s := range servers {
+		if err := s.ask("start " + file(i)); err != nil {
+			return nil, err
+		}
+	}
+	r, err := loadgen.Run(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	columns := make([]column, len(servers))
+	for i, s := range servers {
+		if err := s.ask("stop"); err != nil {
+			return nil, err
+		}
+		traces, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-traces", file(i)).Output()
+		if err != nil {
+			return nil, fmt.Errorf("bench: go tool pprof %s: %w", file(i), err)
+		}
+		columns[i] = column{names[i], bySteps(string(traces)), r.Operations}
+	}
+	return columns, nil
 }
 
 // A column is where the time of a load went.
@@ -151,8 +167,9 @@ type profiled struct {
 	end   func()
 }
 
-// startProfiled starts servers, and returns the one that serves alone or leads.
-func startProfiled(ctx context.Context, dir string, size int) (leader *profiled, end func(), err error) {
+// startProfiled starts servers, and returns the one that serves alone, or the one that leads and
+// another one.
+func startProfiled(ctx context.Context, dir string, size int) (some []*profiled, end func(), err error) {
 	var all []*profiled
 	end = func() {
 		for _, s := range all {
@@ -167,9 +184,9 @@ func startProfiled(ctx context.Context, dir string, size int) (leader *profiled,
 		}
 	}
 	for err == nil {
-		for _, s := range all {
+		for i, s := range all {
 			if s.ask("leads") == nil {
-				return s, end, nil
+				return append([]*profiled{s}, all[(i+1)%size:][:min(1, size-1)]...), end, nil
 			}
 		}
 		select {
