@@ -424,6 +424,8 @@ func TestPurgedLogMakesAGap(t *testing.T) {
 // A server whose history contradicts the backup adds nothing to it.
 func TestAnotherHistoryIsRefused(t *testing.T) {
 	_, one := history(t, 20)
+	ended := time.Now().UnixMilli() // the times of their transactions tell two histories apart
+	awaittest.Until(t, "the next millisecond", func() bool { return time.Now().UnixMilli() > ended })
 	_, other := history(t, 40)
 	mem := vfs.NewMem()
 	place := backup.OpenDir(mem, "/")

@@ -246,18 +246,24 @@ func decodeInformAndActivate(d *jute.Decoder, m *zab.Message, _ Sender, _ *Packe
 	m.Payload = d.Rest()
 }
 
-// cumulative is the flag for zab.Hello.Cumulative. An int32 of flags may come after LearnerInfo
-// and after the version in LEADERINFO, where Apache's servers read nothing.
-const cumulative = 1
+// What servers of Conclave say to each other beyond the protocol comes after LearnerInfo, and
+// after the version in LEADERINFO, where Apache's servers read nothing: int32 magic "Cncl", and
+// int32 flags, of which those that are not known count for nothing.
+const (
+	flagsMagic = 0x436e636c
+	cumulative = 1 // zab.Hello.Cumulative
+)
 
 func appendFlags(b []byte, isCumulative bool) []byte {
 	if isCumulative {
-		return jute.AppendInt(b, cumulative)
+		return jute.AppendInt(jute.AppendInt(b, flagsMagic), cumulative)
 	}
 	return b
 }
 
-func isCumulative(d *jute.Decoder) bool { return d.Len() >= 4 && d.Int()&cumulative != 0 }
+func isCumulative(d *jute.Decoder) bool {
+	return d.Len() >= 8 && d.Int() == flagsMagic && d.Int()&cumulative != 0
+}
 
 // LearnerInfo: int64 server, int32 protocol version, int64 version of the
 // committed configuration. 3.4 leaves the last one out.

@@ -47,6 +47,7 @@ type Event struct {
 	Observers    bool
 	Own          bool
 	Code         zk.Code
+	Spans        int32 // for how many records Message stands, an ACK or a COMMIT
 	Conn         session.ConnID
 	Ticket       zab.Ticket
 	Link         zab.LinkID

@@ -165,9 +165,9 @@ func (b *inbox) pass() (n int) {
 const stepCostMax = 512 << 10
 
 // costOf returns about what an event costs the loop, in bytes of requests: what is
-// decided or applied grows with them.
+// decided or applied grows with them, and with the records that a COMMIT stands for.
 func costOf(e *replica.Event) int {
-	n := eventBytes + len(e.Body) + identityBytes(e.Identities)
+	n := eventBytes*max(1, int(e.Spans)) + len(e.Body) + identityBytes(e.Identities)
 	if e.Message != nil {
 		n += int(messageBytes(e.Message))
 	}

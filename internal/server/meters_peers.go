@@ -112,7 +112,6 @@ type received struct {
 	_         [56]byte      // what follows is written with each portion of messages, by another core than the loop's
 	proposals atomic.Int64
 	commits   atomic.Int64
-	committed atomic.Int64 // zxid of the last of them
 	delays    distribution // of proposals, in milliseconds
 	_         [64]byte
 
@@ -121,7 +120,7 @@ type received struct {
 		sync.Mutex
 		of map[quorum.ID]*distribution // by follower, in milliseconds
 	}
-	links sync.Map // zab.LinkID -> *distribution, that of its server
+	links sync.Map // zab.LinkID -> *linkReceived
 }
 
 // timedEvery is how many proposals there are for each whose acks are timed, and timedMax
@@ -173,19 +172,48 @@ func (t *proposalTimes) madeMs(zxid zk.Zxid) (int64, bool) {
 
 // portion is what arrived together on a link.
 type portion struct {
+	link               *linkReceived
 	inStep             bool  // with the leader that it came from
 	wallMs, monoMs     int64 // when it arrived, 0 before anybody asks
 	proposals, commits int64
 	delays             run
 }
 
-// arrived measures one message; timeMs is when its transaction was decided.
-func (p *peers) arrived(of *portion, link zab.LinkID, m *zab.Message, timeMs int64) {
+// linkReceived is what is known of a link, whose messages come one after the other.
+type linkReceived struct {
+	last zk.Zxid       // of the last ACK or COMMIT
+	acks *distribution // of the server that it is of; nil before that is known
+}
+
+// linkOf returns what is known of a link.
+func (r *received) linkOf(link zab.LinkID) *linkReceived {
+	if l, ok := r.links.Load(link); ok {
+		return l.(*linkReceived)
+	}
+	l, _ := r.links.LoadOrStore(link, new(linkReceived))
+	return l.(*linkReceived)
+}
+
+// spans is for how many records an ACK or a COMMIT stands: on a cumulative link (zab.Hello) for
+// those before it as well. The first of an epoch counts as one.
+func (l *linkReceived) spans(m *zab.Message) int64 {
+	last := l.last
+	l.last = m.Zxid
+	if last.Epoch() != m.Zxid.Epoch() || m.Zxid <= last {
+		return 1
+	}
+	return int64(m.Zxid - last)
+}
+
+// arrived measures one message; timeMs is when its transaction was decided. It returns for how
+// many records the message stands.
+func (p *peers) arrived(of *portion, link zab.LinkID, m *zab.Message, timeMs int64) (records int64) {
 	s := p.server
+	records = 1
 	switch m.Kind {
 	case zab.KindProposal:
 		if !of.inStep {
-			return // history, which is as old as it is
+			return 1 // history, which is as old as it is
 		}
 		of.proposals++
 		if of.wallMs == 0 {
@@ -195,39 +223,43 @@ func (p *peers) arrived(of *portion, link zab.LinkID, m *zab.Message, timeMs int
 			of.delays.note(took)
 		}
 	case zab.KindCommit, zab.KindCommitAndActivate, zab.KindInform, zab.KindInformAndActivate:
+		records = of.link.spans(m)
 		if of.inStep {
-			of.commits += s.received.committedBy(m)
+			of.commits += records
 		}
 	case zab.KindUpToDate:
+		of.link.last = 0 // what came by SNAP is not committed by what follows
 		of.inStep = true
 		s.received.leader.Store(uint64(link))
 	case zab.KindAck:
-		if madeMs, timed := s.received.sent.madeMs(m.Zxid); timed {
-			if d, ok := s.received.links.Load(link); ok {
-				if of.monoMs == 0 {
-					of.monoMs = s.monoMs()
-				}
-				d.(*distribution).note(max(0, of.monoMs-madeMs), 1)
-			}
-		}
+		records = of.link.spans(m)
+		p.timeAcks(of, m.Zxid, records)
 	case zab.KindFollowerInfo:
-		p.introduced(link, m.Hello.Server)
+		p.introduced(of.link, m.Hello.Server)
 	}
+	return records
 }
 
-// committedBy is how many transactions a message commits: on a cumulative link (zab.Hello) a
-// COMMIT stands for those before it as well. The first of an epoch counts as one.
-func (r *received) committedBy(m *zab.Message) int64 {
-	last := zk.Zxid(r.committed.Swap(int64(m.Zxid)))
-	if m.Kind != zab.KindCommit || last.Epoch() != m.Zxid.Epoch() || m.Zxid <= last {
-		return 1
+// timeAcks notes how long ago those proposals were made that are timed, of so many up to zxid.
+func (p *peers) timeAcks(of *portion, zxid zk.Zxid, records int64) {
+	if of.link.acks == nil {
+		return
 	}
-	return int64(m.Zxid - last)
+	for z := zxid - zxid%timedEvery; z > zxid-zk.Zxid(records); z -= timedEvery {
+		madeMs, timed := p.server.received.sent.madeMs(z)
+		if !timed {
+			continue
+		}
+		if of.monoMs == 0 {
+			of.monoMs = p.server.monoMs()
+		}
+		of.link.acks.note(max(0, of.monoMs-madeMs), 1)
+	}
 }
 
 // introduced finds the acks of the server that a link is of. A server of no configuration
 // has none: its acks do not count either.
-func (p *peers) introduced(link zab.LinkID, id quorum.ID) {
+func (p *peers) introduced(link *linkReceived, id quorum.ID) {
 	if p.known.Load().line(id) == nil {
 		return
 	}
@@ -242,7 +274,7 @@ func (p *peers) introduced(link zab.LinkID, id quorum.ID) {
 		d = &distribution{}
 		r.acks.of[id] = d
 	}
-	r.links.Store(link, d)
+	link.acks = d
 }
 
 // note counts a portion.

@@ -364,15 +364,15 @@ func (p *peers) Receive(link zab.LinkID, batch []zab.Message) error {
 	buffer := eventBuffers.Get().(*[]replica.Event)
 	defer eventBuffers.Put(buffer)
 	events := (*buffer)[:0]
-	of := portion{inStep: link == zab.LinkID(p.server.received.leader.Load()), delays: run{of: &p.server.received.delays}}
+	of := portion{link: p.server.received.linkOf(link), inStep: link == zab.LinkID(p.server.received.leader.Load()), delays: run{of: &p.server.received.delays}}
 	var err error
 	for i := range batch {
 		var timeMs int64
 		if timeMs, err = readable(&batch[i]); err != nil {
 			break
 		}
-		p.arrived(&of, link, &batch[i], timeMs)
-		events = append(events, replica.Event{Kind: replica.EventMessage, Link: link, Message: &batch[i]})
+		spans := p.arrived(&of, link, &batch[i], timeMs)
+		events = append(events, replica.Event{Kind: replica.EventMessage, Link: link, Message: &batch[i], Spans: int32(min(spans, zab.CumulativeMax))})
 	}
 	p.server.received.note(&of)
 	p.server.putFromPeer(events...)

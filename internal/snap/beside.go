@@ -11,7 +11,7 @@ import (
 const (
 	besideBytes  = 1 << 20 // of a file that is worth it
 	partNodesMax = 1024
-	partBytes    = 128 << 10 // of paths and data; a znode that has more is no copy
+	partBytes    = 128 << 10 // of paths, data and lists; a znode that has more is no copy
 	prepareMax   = 32        // znodes of which a Preparer knows before they come
 )
 
@@ -40,6 +40,7 @@ const (
 type part struct {
 	entries []entry
 	text    []byte // paths and data of the entries
+	weight  int    // bytes of the lists of ACLs
 	paths   []string
 }
 
@@ -61,7 +62,8 @@ func (d *decoder) loadBeside(beside func(func())) (info Info, err error) {
 		if err := p.pass(sink); err != nil {
 			return d.sinkError(err)
 		}
-		p.entries, p.text = p.entries[:0], p.text[:0]
+		clear(p.entries)
+		p.entries, p.text, p.weight = p.entries[:0], p.text[:0], 0
 		return nil
 	})
 	if err != nil {
@@ -113,7 +115,7 @@ func (p *part) prepare(to Preparer, next []entry) {
 // add adds a call to the part.
 func (r *relay) add(e *entry) error {
 	p := r.line.Part
-	if p.entries = append(p.entries, *e); len(p.entries) < partNodesMax && len(p.text) < partBytes {
+	if p.entries = append(p.entries, *e); len(p.entries) < partNodesMax && len(p.text)+p.weight < partBytes {
 		return nil
 	}
 	return r.line.HandOver()
@@ -126,6 +128,11 @@ func (r *relay) Session(id zk.SessionID, timeoutMs int32) error {
 
 // ACL implements Sink.
 func (r *relay) ACL(id int64, entries []zk.ACL) error {
+	p := r.line.Part
+	p.weight += 40 * len(entries)
+	for i := range entries {
+		p.weight += len(entries[i].Scheme) + len(entries[i].ID)
+	}
 	return r.add(&entry{call: callACL, number: id, acl: entries})
 }
 

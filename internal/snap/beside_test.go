@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -243,3 +244,41 @@ type expecting struct {
 func (e *expecting) Expect(znodes int) { e.most = max(e.most, znodes) }
 
 func (*expecting) Prepare([]string) {}
+
+// lists keeps no list of ACLs, and looks at what the heap has while they come.
+type lists struct {
+	Discard
+	most uint64
+}
+
+func (l *lists) ACL(int64, []zk.ACL) error {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	l.most = max(l.most, m.HeapAlloc)
+	return nil
+}
+
+// Long lists of ACLs wait for their turn, as long znodes do (snap-P4).
+func TestLongListsAreFewAtATime(t *testing.T) {
+	var content bytes.Buffer
+	e := NewEncoder(&content)
+	const count, entries = 40, 20_000
+	_ = e.Begin(0, count)
+	for i := range count {
+		_ = e.ACL(int64(i+1), make([]zk.ACL, entries))
+	}
+	must(t, e.End(0, zk.Digest{}, 0))
+	disk := newDisk(t)
+	write(t, disk, Name(1, Plain), content.Bytes())
+	file := File{Name: Name(1, Plain), Zxid: 1}
+	var alone, beside lists
+	var b besides
+	must1(LoadFile(disk, dir, file, Options{}, &alone))
+	must1(LoadFile(disk, dir, file, Options{Beside: b.run}, &beside))
+	b.Wait()
+	const list = entries * 48 // bytes of the entries; to append leaves as much, and parts are on their way
+	if b.begun != 1 || beside.most > alone.most+count/2*list {
+		t.Errorf("%d MiB, and %d MiB on one goroutine", beside.most>>20, alone.most>>20)
+	}
+}

@@ -132,6 +132,9 @@ func (p *Peer) commit(r Record) bool {
 			p.send(l.id, informOf(kind, r, designated))
 		case l.cumulative && l.stage == linkServing && kind == KindCommit:
 			l.toTell = r.Zxid
+			if l.untold++; l.untold == CumulativeMax {
+				p.tellCommit(l)
+			}
 		case !l.observer && l.stage == linkServing:
 			p.send(l.id, commitOf(kind, r, designated))
 		}
@@ -145,11 +148,15 @@ func (p *Peer) commit(r Record) bool {
 // answer to a sync.
 func (p *Peer) tellCommits() {
 	for _, l := range p.lead.links {
-		if l.toTell != 0 {
-			p.send(l.id, Message{Kind: KindCommit, Zxid: l.toTell})
-			l.toTell = 0
+		if l.untold > 0 {
+			p.tellCommit(l)
 		}
 	}
+}
+
+func (p *Peer) tellCommit(l *link) {
+	p.send(l.id, Message{Kind: KindCommit, Zxid: l.toTell})
+	l.toTell, l.untold = 0, 0
 }
 
 func commitOf(kind Kind, r Record, designated quorum.ID) Message {

@@ -1,6 +1,8 @@
 package zab_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -38,39 +40,124 @@ func (s *solo) leadsCumulative() {
 
 // Both ends must say it; a leader that does not is Apache's.
 func TestLinkIsCumulativeIfBothEndsSayIt(t *testing.T) {
-	offers := func(o zab.Options, e zab.Event) (offered, accepted bool) {
-		p := newSoloOf(t, o, stored()).p
-		p.Step(0, []zab.Event{elected(1), up(2), e})
+	for _, test := range []struct {
+		name string
+		o    zab.Options
+		e    zab.Event
+		want bool
+	}{
+		{"both", zab.Options{}, helloOf(2, 0), true},
+		{"a follower of Apache's", zab.Options{}, hello(2, 0), false},
+		{"one by one", zab.Options{OneByOne: true}, helloOf(2, 0), false},
+		{"an observer", zab.Options{}, asObserver(helloOf(2, 0)), false},
+	} {
+		p := newSoloOf(t, test.o, stored()).p
+		p.Step(0, []zab.Event{elected(1), up(2), up(3), test.e, hello(3, 0)}) // 3 makes a quorum in any case
+		told := 0
 		for _, e := range p.Step(0, []zab.Event{{Kind: zab.EventDone, Ticket: 1}}) {
-			if e.Kind == zab.EffectSend && e.Message.Kind == zab.KindLeaderInfo {
-				accepted = e.Message.Cumulative
+			if e.Kind == zab.EffectSend && e.Link == 2 && e.Message.Kind == zab.KindLeaderInfo {
+				told++
+				if e.Message.Cumulative != test.want {
+					t.Errorf("%s: LEADERINFO says %v", test.name, e.Message.Cumulative)
+				}
 			}
 		}
-		p = newSoloOf(t, o, stored()).p
-		p.Step(0, []zab.Event{elected(2)})
-		for _, e := range p.Step(0, []zab.Event{up(toLeader)}) {
-			offered = offered || e.Message.Hello.Cumulative
+		if told != 1 {
+			t.Errorf("%s: LEADERINFO came %d times", test.name, told)
 		}
-		return offered, accepted
 	}
-	observer := helloOf(2, 0)
-	observer.Message.Kind = zab.KindObserverInfo
 	for _, test := range []struct {
-		name              string
-		o                 zab.Options
-		e                 zab.Event
-		offered, accepted bool
-	}{
-		{"both", zab.Options{}, helloOf(2, 0), true, true},
-		{"a follower of Apache's", zab.Options{}, hello(2, 0), true, false},
-		{"one by one", zab.Options{OneByOne: true}, helloOf(2, 0), false, false},
-		{"an observer", zab.Options{}, observer, true, false},
-		{"itself an observer", zab.Options{Observer: true}, hello(2, 0), false, false},
-	} {
-		if offered, accepted := offers(test.o, test.e); offered != test.offered || accepted != test.accepted {
-			t.Errorf("%s: offered %v, accepted %v", test.name, offered, accepted)
+		name string
+		o    zab.Options
+		want bool
+	}{{"follower", zab.Options{}, true}, {"one by one", zab.Options{OneByOne: true}, false}, {"observer", zab.Options{Observer: true}, false}} {
+		s := newSoloOf(t, test.o, stored())
+		s.step(elected(2))
+		said := 0
+		for _, e := range s.p.Step(0, []zab.Event{up(toLeader)}) {
+			if said++; e.Message.Hello.Cumulative != test.want {
+				t.Errorf("%s: the hello says %v", test.name, e.Message.Hello.Cumulative)
+			}
+		}
+		if said != 1 {
+			t.Errorf("%s: %d messages", test.name, said)
 		}
 	}
+}
+
+func asObserver(e zab.Event) zab.Event {
+	e.Message.Kind = zab.KindObserverInfo
+	return e
+}
+
+// A commit that skips is another history on a link that is not cumulative.
+func TestCommitThatSkipsIsRefusedElsewhere(t *testing.T) {
+	s := newSolo(t, stored())
+	s.serves(1)
+	s.step(said(zab.KindProposal, z(1, 1)), said(zab.KindProposal, z(1, 2)))
+	s.step(s.done())
+	s.want("close link 100; LEAVE: commit of another proposal; look", said(zab.KindCommit, z(1, 2)))
+}
+
+// span returns that many zxids of epoch 1.
+func span(n int) (all []zk.Zxid) {
+	for i := range n {
+		all = append(all, z(1, uint32(i+1)))
+	}
+	return all
+}
+
+// A message stands for CumulativeMax records at most: what comes of one is one step.
+func TestCumulativeMessagesAreBounded(t *testing.T) {
+	s := newSolo(t, stored())
+	s.servesCumulative()
+	var proposals []zab.Event
+	for _, zxid := range span(70) {
+		proposals = append(proposals, said(zab.KindProposal, zxid))
+	}
+	s.step(proposals...)
+	s.want("link 100 <- ACK 1.32; link 100 <- ACK 1.64; link 100 <- ACK 1.70", s.done())
+
+	s = newSolo(t, stored())
+	s.leadsCumulative()
+	s.step(zab.Event{Kind: zab.EventLinkDown, Link: 3})
+	s.step(up(4), on(4, zab.Message{Kind: zab.KindFollowerInfo, Zxid: z(1, 0), Hello: zab.Hello{Server: 3, Cumulative: true}}))
+	s.step(ackEpoch(4, 0, 0))
+	s.step(propose(span(70)...)...)
+	s.step(ack(2, z(1, 70)))
+	var commits []string
+	for line := range strings.SplitSeq(s.step(s.done()), "; ") {
+		if strings.HasPrefix(line, "link 2 <- ") {
+			commits = append(commits, line)
+		}
+	}
+	if want := "[link 2 <- COMMIT 1.32 link 2 <- COMMIT 1.64 link 2 <- COMMIT 1.70]"; fmt.Sprint(commits) != want {
+		t.Errorf("%v", commits)
+	}
+	s.want("link 4 <- UPTODATE; link 4 <- COMMIT 1.32; link 4 <- COMMIT 1.64; link 4 <- COMMIT 1.70", ack(4, z(1, 0)))
+}
+
+// An ACK of some of what a learner was sent has the rest timed from then on.
+func TestRestOfAnAckIsTimed(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leadsCumulative()
+	s.step(propose(z(1, 1), z(1, 2), z(1, 3))...)
+	s.step(s.done())
+	s.step(s.wait(600), ack(2, z(1, 2)), ack(3, z(1, 3)))
+	pings := func() []zab.Event {
+		return []zab.Event{on(2, zab.Message{Kind: zab.KindPing, Zxid: z(1, 0)}), on(3, zab.Message{Kind: zab.KindPing, Zxid: z(1, 0)})}
+	}
+	for range 9 { // 900 ms: less than SyncMs since the ACK, more since the proposal
+		if got := s.step(append([]zab.Event{s.wait(100)}, pings()...)...); strings.Contains(got, "close link 2") {
+			t.Fatalf("after %d ms: %s", s.nowMs, got)
+		}
+	}
+	for range 3 {
+		if strings.Contains(s.step(append([]zab.Event{s.wait(100)}, pings()...)...), "close link 2") {
+			return
+		}
+	}
+	t.Error("a learner that acknowledges no more stays")
 }
 
 func TestOneAckStandsForAllThatIsDurable(t *testing.T) {

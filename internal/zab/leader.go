@@ -69,6 +69,7 @@ type link struct {
 	told       zk.Zxid // what it was told of as committed when it was synchronized
 	acked      zk.Zxid // it has everything up to here
 	toTell     zk.Zxid // on a cumulative link: it is told of commits up to here next; 0 of none
+	untold     int     // how many those are
 	waitsFor   zk.Zxid // the proposal whose ack is timed
 	waitsMs    int64   // since when
 	pingsSent  []uint64

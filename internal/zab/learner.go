@@ -334,7 +334,7 @@ func (p *Peer) ackDurable() {
 	durable = durable[:len(durable)-len(p.history.after(max(ln.acked, p.durable)))]
 	for i, r := range durable {
 		ln.acked = r.Zxid
-		if !ln.cumulative || i == len(durable)-1 {
+		if !ln.cumulative || i == len(durable)-1 || (i+1)%CumulativeMax == 0 {
 			p.send(ln.link, Message{Kind: KindAck, Zxid: r.Zxid})
 		}
 	}

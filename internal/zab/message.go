@@ -76,7 +76,8 @@ type Message struct {
 
 // Hello is what a learner says of itself: its number, negative if it has none,
 // and the version of its committed configuration. A cumulative link is one on which an ACK
-// stands for all records up to its own, and so does a COMMIT. A follower says that it can
+// stands for all records up to its own, and so does a COMMIT, for CumulativeMax at most: what
+// comes of one message is a step that must not be long. A follower says that it can
 // have one, and its leader whether it is: between servers of Conclave. Apache's servers read
 // neither, and send and expect one of each for each record.
 type Hello struct {
@@ -102,4 +103,7 @@ type Request struct {
 }
 
 // epochOf is the epoch that LEADERINFO, NEWLEADER and the hellos carry in Zxid.
+// CumulativeMax is how many records an ACK or a COMMIT stands for at most.
+const CumulativeMax = 32
+
 func (m *Message) epochOf() uint32 { return m.Zxid.Epoch() }

@@ -289,13 +289,15 @@ func (p *Peer) admit(l *link) {
 	if l.observer {
 		return
 	}
+	untold := 0
 	for z := max(l.told, zk.MakeZxid(p.lead.epoch, 0)) + 1; z <= p.lead.committed; z++ {
 		kind, last := KindCommit, z == p.lead.committed || int64(z+1) == p.config.Version
 		if int64(z) == p.config.Version {
 			kind = KindCommitAndActivate
 		}
-		if kind != KindCommit || last || !l.cumulative {
+		if untold++; kind != KindCommit || last || !l.cumulative || untold == CumulativeMax {
 			p.send(l.id, commitOf(kind, Record{Zxid: z}, p.opts.ID))
+			untold = 0
 		}
 	}
 }

@@ -42,7 +42,7 @@ type Scope struct {
 	Timeouts  int // servers that stall for longer than all limits
 	Slow      int // disks that are slow for a while
 	Old, New  []quorum.ID
-	Reconfigs int // of Old to New
+	Reconfigs int  // of Old to New
 	OneByOne  bool // no link is cumulative
 	Mutant    Mutant
 }

@@ -1,0 +1,49 @@
+package peerwire
+
+import (
+	"encoding/hex"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/zab"
+)
+
+// What says that a link is cumulative comes after the fields that Apache's servers read. Anything
+// else there, and less than all of it, says nothing.
+func TestFlagsComeAfterTheFieldsOfOthers(t *testing.T) {
+	hello := zab.Message{Kind: zab.KindFollowerInfo, Zxid: 1 << 32, Hello: zab.Hello{Server: 3, ConfigVersion: 7, Cumulative: true}}
+	info := zab.Message{Kind: zab.KindLeaderInfo, Zxid: 2 << 32, Cumulative: true}
+	const learner, version = "0000000000000003" + "00010000" + "0000000000000007", "00010000"
+	for _, test := range []struct {
+		m    zab.Message
+		from Sender
+		data string
+	}{{hello, FromLearner, learner + "436e636c" + "00000001"}, {info, FromLeader, version + "436e636c" + "00000001"}} {
+		packet := AppendMessage(nil, &test.m, test.from)
+		if p, err := DecodePacket(packet, 1<<20); err != nil || hex.EncodeToString(p.Data) != test.data {
+			t.Errorf("%v: %x, %v", test.m.Kind, p.Data, err)
+		}
+	}
+	for after, want := range map[string]bool{
+		"": false, "43": false, "436e636c": false, "436e636c000000": false, "436e636c00000000": false, "436e636c00000002": false,
+		"0000000100000001": false, "00000001": false, "436e636c00000003": true, "436e636cffffffff": true, "436e636c0000000155": true,
+	} {
+		m, err := messageOf(t, zab.KindFollowerInfo, learner+after, FromLearner)
+		if err != nil || m.Hello.Cumulative != want || m.Hello.Server != 3 || m.Hello.ConfigVersion != 7 {
+			t.Errorf("hello with %q: %+v, %v", after, m.Hello, err)
+		}
+		m, err = messageOf(t, zab.KindLeaderInfo, version+after, FromLeader)
+		if err != nil || m.Cumulative != want {
+			t.Errorf("LEADERINFO with %q: %v, %v", after, m.Cumulative, err)
+		}
+	}
+}
+
+// messageOf decodes the data of a kind.
+func messageOf(t *testing.T, kind zab.Kind, data string, from Sender) (zab.Message, error) {
+	t.Helper()
+	b, err := hex.DecodeString(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decodeData(zab.Message{Kind: kind}, Packet{Data: b}, 1<<20, from)
+}
