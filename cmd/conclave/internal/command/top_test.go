@@ -219,18 +219,22 @@ func busyClient(t *testing.T, addr string) {
 	t.Helper()
 	c := visitorAt(t, addr, "/busy")
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
+	began, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for ctx.Err() == nil {
+		for once := true; ctx.Err() == nil; once = false {
 			_, _ = c.Set(ctx, "/busy", []byte("x"), -1)
 			_, _, _ = c.Get(ctx, "/busy")
+			if once {
+				close(began)
+			}
 		}
 	}()
 	t.Cleanup(func() {
 		stop()
 		<-ended
 	})
+	<-began // what the first look does not know is no figure in the second
 }
 
 // visitorAt is a client that has made an ephemeral.
