@@ -390,7 +390,12 @@ func TestMetersCountReadsThatNobodyTakes(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	p := dial(t, s, nil)
 	c := s.conns.all()[0]
-	c.out.end()
+	awaittest.Until(t, "the handshake's writer has done, which would close what has ended", func() bool {
+		c.out.mu.Lock()
+		defer c.out.mu.Unlock()
+		c.out.ended = !c.out.writing
+		return c.out.ended
+	})
 	p.send(zk.Request{Op: zk.OpGetData, Path: "/"})
 	awaittest.Until(t, "the answer is counted", func() bool { return s.Meters().StaleReplies == 1 })
 }
