@@ -120,7 +120,10 @@ func (a *Arena) Alloc(n int) uint32 {
 		list = chunkClass
 	}
 	block := a.runs[list] - 1
-	a.shortenRun(block, list, granules)
+	length := a.takeRun(block)
+	if length > granules {
+		a.putRun(block+granules, length-granules)
+	}
 	return block
 }
 

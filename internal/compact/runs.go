@@ -62,32 +62,6 @@ func (a *Arena) takeRun(block uint32) (length uint32) {
 	return length
 }
 
-// shortenRun takes granules from the beginning of the run that is the first of a list.
-func (a *Arena) shortenRun(block uint32, list int, granules uint32) {
-	r := a.run(block)
-	left := r.length() - granules
-	if left == 0 || listOf(left) != list {
-		a.takeRun(block)
-		if left > 0 {
-			a.putRun(block+granules, left)
-		}
-		return
-	}
-	start := block + granules // it stays the first
-	rest := a.run(start)
-	rest.setNext(r.next())
-	rest.setPrev(0)
-	rest.setLength(left)
-	a.run(start + left - 1).setLengthEnd(left)
-	if next := rest.next(); next != 0 {
-		a.run(next - 1).setPrev(start + 1)
-	}
-	a.runs[list] = start + 1
-	ends := a.chunks[block/chunkBlocks].ends
-	ends[block%chunkBlocks/64] &^= 1 << (block % 64)
-	ends[start%chunkBlocks/64] |= 1 << (start % 64)
-}
-
 // setEnds notes that a run begins and ends here, or does no more.
 func (a *Arena) setEnds(block, length uint32, on bool) {
 	ends := a.chunks[block/chunkBlocks].ends

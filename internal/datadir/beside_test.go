@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -101,5 +102,55 @@ func TestReplayBesideIsTheSame(t *testing.T) {
 				t.Errorf("%v, %s", err, got[max(0, len(got)-200):])
 			}
 		})
+	}
+}
+
+// counts is a Target that keeps nothing.
+type counts struct {
+	snap.Discard
+	n int
+}
+
+func (c *counts) Replay(zk.Zxid, []byte) error { c.n++; return nil }
+
+// What is handed over is used again: a replay takes memory for some parts of the log, not for all of it.
+func TestRecordsAreHandedOverInTheSameParts(t *testing.T) {
+	const records = 30_000
+	disk := vfs.NewMem()
+	must(t, disk.MkdirAll("data/version-2"))
+	log, err := txnlog.Open(disk, "data/version-2", 0, txnlog.Options{PreallocBytes: 1 << 20})
+	must(t, err)
+	for i := zk.Zxid(1); i <= records; i++ {
+		x := zk.Txn{Op: zk.OpSetData, Path: "/a", Data: make([]byte, 300)}
+		must(t, log.Append(i, txn.Append(nil, &zk.TxnHeader{Session: 1, Zxid: i, Op: x.Op}, &x, zk.Digest{})))
+	}
+	must(t, log.Sync())
+	must(t, log.Close())
+	allocated := func(beside func(func())) uint64 {
+		s, err := Open(disk, Options{DataDir: "data", Log: txnlog.Options{PreallocBytes: 1 << 20}, Beside: beside, TrustEmpty: true})
+		must(t, err)
+		defer s.Close()
+		reader, err := s.ReadLog(0)
+		must(t, err)
+		defer reader.Close()
+		var before, after runtime.MemStats
+		target := &counts{}
+		runtime.ReadMemStats(&before)
+		r := &Recovered{Target: target}
+		if beside == nil {
+			must(t, replayAll(reader, r))
+		} else {
+			must(t, replayBeside(beside, reader, r))
+		}
+		runtime.ReadMemStats(&after)
+		if target.n != records || r.Records != records {
+			t.Fatalf("%d records", target.n)
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	alone, beside := allocated(nil), allocated(func(f func()) { go f() })
+	const parts = 4 << 20 // four of them, and what they have grown from
+	if beside > alone+parts {
+		t.Errorf("%d KiB, and %d KiB on one goroutine", beside>>10, alone>>10)
 	}
 }

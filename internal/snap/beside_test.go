@@ -282,3 +282,30 @@ func TestLongListsAreFewAtATime(t *testing.T) {
 		t.Errorf("%d MiB, and %d MiB on one goroutine", beside.most>>20, alone.most>>20)
 	}
 }
+
+// Parts are used again: a load takes memory for four of them, not for the file (snap-P4).
+func TestPartsAreUsedAgain(t *testing.T) {
+	disk := newDisk(t)
+	write(t, disk, Name(1, Plain), nodes100(t, 100_000))
+	file := File{Name: Name(1, Plain), Zxid: 1}
+	allocated := func(o Options) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		info := must1(LoadFile(disk, dir, file, o, Discard{}))
+		runtime.ReadMemStats(&after)
+		if info.Nodes != 100_000 {
+			t.Fatalf("%d znodes", info.Nodes)
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	var b besides
+	alone, beside := allocated(Options{}), allocated(Options{Beside: b.run})
+	b.Wait()
+	const part = 2 << 20 // of entries and text, and what they have grown from
+	if b.begun != 1 || beside > alone+partsOfALine*part {
+		t.Errorf("%d KiB, and %d KiB on one goroutine", beside>>10, alone>>10)
+	}
+}
+
+// partsOfALine is how many parts handover has.
+const partsOfALine = 4

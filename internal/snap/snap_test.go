@@ -504,8 +504,8 @@ func FuzzLoadNeverPanics(f *testing.F) {
 	})
 }
 
-// nodes100 is a stream of a million znodes of 100 bytes.
-func nodes100(b *testing.B, count int) []byte {
+// nodes100 is a stream of so many znodes of 100 bytes.
+func nodes100(b testing.TB, count int) []byte {
 	b.Helper()
 	var stream bytes.Buffer
 	e := NewEncoder(&stream)
