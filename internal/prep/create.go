@@ -66,8 +66,7 @@ func (p *Prep) create(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	if most := p.opts.EphemeralBytesMax; txn.Ephemeral && most > 0 && p.ephemeralBytes(o.Session)+tree.EphemeralCost(path) > most {
 		return fmt.Errorf("%w: the ephemerals of the session take more than %d bytes, of which each takes its path and 64", zk.ErrQuotaExceeded, most)
 	}
-	p.recordCreate(txn, &parent, o)
-	p.at = parent.at
+	p.known = tree.Known{At: parent.at, BodySum: p.recordCreate(txn, &parent, &there, o), Summed: true}
 	return nil
 }
 
@@ -87,7 +86,8 @@ func (p *Prep) createFlags(r *zk.Request) error {
 	return nil
 }
 
-func (p *Prep) recordCreate(txn *zk.Txn, parent *change, o *Origin) {
+// recordCreate returns the body sum of what is created.
+func (p *Prep) recordCreate(txn *zk.Txn, parent, there *change, o *Origin) uint32 {
 	owner := int64(0)
 	switch {
 	case txn.Op == zk.OpCreateContainer:
@@ -105,13 +105,14 @@ func (p *Prep) recordCreate(txn *zk.Txn, parent *change, o *Origin) {
 		up.stat.Cversion, up.stat.Pzxid = parent.stat.Cversion, parent.stat.Pzxid
 	}
 	p.change(parent, &up, o.Zxid)
-	p.change(&change{path: txn.Path}, &change{
-		path: txn.Path, exists: true, acl: acl.New(txn.ACL), dataLen: int32(len(txn.Data)),
-		bodySum: tree.BodySum(txn.Path, txn.Data, &p.scratch),
+	sum := tree.BodySum(txn.Path, txn.Data, &p.scratch)
+	p.change(there, &change{
+		path: txn.Path, exists: true, acl: acl.New(txn.ACL), dataLen: int32(len(txn.Data)), bodySum: sum,
 		stat: zk.StatPersisted{
 			Czxid: o.Zxid, Mzxid: o.Zxid, Pzxid: o.Zxid, Ctime: o.TimeMs, Mtime: o.TimeMs, EphemeralOwner: owner,
 		},
 	}, o.Zxid)
+	return sum
 }
 
 // sequence is what a sequential name ends in: the parent's count of creations,

@@ -19,6 +19,7 @@ type change struct {
 	dataLen  int32
 	acl      acl.List
 	bodySum  uint32
+	sum      uint64  // its part of the digest, 0 if that is not known
 	before   *change // what path was when this change was decided, nil if as in the tree
 	current  bool    // no later change of the path
 	ends     int64   // in place of a path, the owner whose znodes go with its session
@@ -46,15 +47,15 @@ func newOutstanding() outstanding {
 
 func (o *outstanding) size() int { return len(o.queue) - o.head }
 
-// record takes a slot for a change of path and makes it the path's last one.
+// record takes a slot for a change of path and makes it the path's last one. before is the last
+// one until now.
 func (o *outstanding) record(c *change) {
 	slot := o.slot()
-	before := o.byPath[c.path]
-	if before != nil {
-		before.current = false
+	if c.before != nil {
+		c.before.current = false
 	}
 	*slot = *c
-	slot.before, slot.current = before, true
+	slot.current = true
 	o.queue = append(o.queue, slot)
 	o.byPath[c.path] = slot
 	if owner := c.stat.EphemeralOwner; owner != 0 {
@@ -148,13 +149,15 @@ func (o *outstanding) rollback(mark int) {
 }
 
 // look fills in a znode as it will be, from the outstanding changes, else from the tree, and
-// reports whether it will exist. It does not record anything.
+// reports whether it will exist. It does not record anything. What it fills in is what a next
+// change of the path begins with.
 func (p *Prep) look(path string, c *change) bool {
 	if path == "" {
 		path = zk.RootPath
 	}
 	if out, ok := p.outstanding.byPath[path]; ok {
 		*c = *out
+		c.before = out
 		return c.exists
 	}
 	n, ok := p.tree.Find(path)
@@ -191,19 +194,22 @@ func fromTree(path string, n tree.Node, c *change) {
 }
 
 // change records what a znode will be, and moves the digest along (prep-D3). old is
-// what it was; not existing counts as nothing.
+// what it was, as look has filled it in; not existing counts as nothing.
 func (p *Prep) change(old, c *change, zxid zk.Zxid) {
-	c.zxid, c.made = zxid, 0
+	c.zxid, c.made, c.before, c.sum = zxid, 0, old.before, 0
 	if c.exists && !old.exists && c.stat.EphemeralOwner != 0 {
 		c.made = tree.EphemeralCost(c.path)
 	}
-	p.digest += c.checksum(&p.scratch) - old.checksum(&p.scratch)
+	c.sum = c.checksum(&p.scratch)
+	p.digest += c.sum - old.checksum(&p.scratch)
 	p.outstanding.record(c)
 }
 
+// checksum is a znode's part of the digest. A directory in which many are created has been summed
+// by the change before.
 func (c *change) checksum(b *tree.Scratch) uint64 {
-	if !c.exists {
-		return 0
+	if !c.exists || c.sum != 0 {
+		return c.sum
 	}
 	return tree.Checksum(c.path, c.bodySum, &c.stat, b)
 }

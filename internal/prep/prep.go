@@ -54,7 +54,7 @@ type Prep struct {
 	digest      uint64 // of the tree with all outstanding changes
 	aclBytes    int    // of the lists of the request that is being decided
 	scratch     tree.Scratch
-	at          tree.Place // of what the request that is being decided changes
+	known       tree.Known // of the request that is being decided
 }
 
 // New returns a Prep for a tree without outstanding changes.
@@ -75,7 +75,7 @@ type Origin struct {
 type Decision struct {
 	Txn    zk.Txn
 	Digest zk.Digest  // of the tree with it; zero for none
-	At     tree.Place // of the znode that it sets, or of the parent of what it creates: for ApplyAt
+	Known  tree.Known // for ApplyKnown
 }
 
 // Decide prepares a write. What comes of it may alias the request.
@@ -89,7 +89,7 @@ func (p *Prep) decide(r *zk.Request, o *Origin, d *Decision) {
 	*d = Decision{}
 	var err error
 	mark, digest := p.outstanding.mark(), p.digest
-	p.aclBytes, p.at = 0, tree.Place{}
+	p.aclBytes, p.known = 0, tree.Known{}
 	switch {
 	case r.Op == zk.OpCloseSession:
 		d.Txn = p.closeSession(o)
@@ -116,7 +116,7 @@ func (p *Prep) decide(r *zk.Request, o *Origin, d *Decision) {
 		d.Txn = zk.Txn{Op: zk.OpError, Code: code(err)}
 		return
 	}
-	d.At = p.at
+	d.Known = p.known
 	if !p.opts.NoDigest {
 		d.Digest = zk.Digest{Version: zk.DigestVersion, Value: p.digest}
 	}
@@ -158,7 +158,7 @@ func (p *Prep) one(r *zk.Request, o *Origin, txn *zk.Txn) error {
 // before it. The first refusal refuses all (prep-D4).
 func (p *Prep) multi(r *zk.Request, o *Origin, txn *zk.Txn) {
 	*txn = zk.Txn{Op: zk.OpMulti, Sub: make([]zk.Txn, len(r.Ops))}
-	defer func() { p.at = tree.Place{} }() // that of its last part
+	defer func() { p.known = tree.Known{} }() // that of its last part
 	mark, digest := p.outstanding.mark(), p.digest
 	for i := range r.Ops {
 		err := p.one(&r.Ops[i], o, &txn.Sub[i])

@@ -45,7 +45,7 @@ func (p *Prep) setData(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	next.dataLen = int32(len(r.Data))
 	next.bodySum = tree.BodySum(r.Path, r.Data, &p.scratch)
 	p.change(&node, &next, o.Zxid)
-	p.at = node.at
+	p.known = tree.Known{At: node.at, BodySum: next.bodySum, Summed: true}
 	txn.Op, txn.Path, txn.Data, txn.Version = zk.OpSetData, r.Path, r.Data, next.stat.Version
 	return nil
 }

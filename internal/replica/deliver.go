@@ -21,7 +21,7 @@ func (r *Replica) onDeliver(e *zab.Effect) {
 	own := r.delivered(&e.Record, &p)
 	invariant.Check(p.header.Zxid > r.tree.LastZxid(), "replica: delivery out of order (replica-R2)")
 	invariant.Check(p.header.Zxid <= r.peer.Delivered(), "replica: applied before it is committed (replica-R1)")
-	r.tree.ApplyAt(&p.header, &p.Txn, p.At, &r.applied)
+	r.tree.ApplyKnown(&p.header, &p.Txn, &p.Known, &r.applied)
 	r.noteMap(&p.Txn)
 	r.counts.Delivered++
 	r.measure(&p, own)

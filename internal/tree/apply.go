@@ -22,17 +22,32 @@ type Applied struct {
 // Apply carries out a transaction. It cannot fail: what does not fit the tree,
 // as in a replay over a fuzzy snapshot, is left out (tree-N2), and the result has
 // the code that says so. Strings and bytes of the transaction are copied.
-func (t *Tree) Apply(h *zk.TxnHeader, txn *zk.Txn, out *Applied) { t.ApplyAt(h, txn, Place{}, out) }
+func (t *Tree) Apply(h *zk.TxnHeader, txn *zk.Txn, out *Applied) { t.ApplyKnown(h, txn, &Known{}, out) }
 
-// ApplyAt is Apply for a leader, which has decided the transaction and knows where the tree has the
-// znode that it changes, or the parent of what it creates.
-func (t *Tree) ApplyAt(h *zk.TxnHeader, txn *zk.Txn, at Place, out *Applied) {
+// Known is what a leader has found out when it decided a transaction, so that ApplyKnown need not
+// find it out again. The zero value is nothing.
+type Known struct {
+	At      Place  // of the znode that is set, or of the parent of the one that is created
+	BodySum uint32 // of the znode that is set or created, if it is summed
+	Summed  bool
+}
+
+// bodySum is that of a path and the data that it gets.
+func (k *Known) bodySum(path string, data []byte, b *Scratch) uint32 {
+	if k.Summed {
+		return k.BodySum
+	}
+	return BodySum(path, data, b)
+}
+
+// ApplyKnown is Apply for a leader.
+func (t *Tree) ApplyKnown(h *zk.TxnHeader, txn *zk.Txn, known *Known, out *Applied) {
 	out.Changes, out.OverQuota = out.Changes[:0], out.OverQuota[:0]
 	out.Result = zk.Result{Op: txn.Op}
 	if txn.Op == zk.OpMulti {
 		t.applyMulti(h, txn, out)
 	} else {
-		t.applyOne(h, txn, at, &out.Result, out)
+		t.applyOne(h, txn, known, &out.Result, out)
 	}
 	t.writeAppeared()
 	if h.Zxid > t.last {
@@ -53,7 +68,7 @@ func (t *Tree) applyMulti(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
 		sub, r := &txn.Sub[i], &out.Result.Sub[i]
 		if !failed {
 			r.Op = sub.Op
-			t.applyOne(h, sub, Place{}, r, out)
+			t.applyOne(h, sub, &Known{}, r, out)
 			continue
 		}
 		r.Op = zk.OpError
@@ -66,14 +81,14 @@ func (t *Tree) applyMulti(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
 	}
 }
 
-func (t *Tree) applyOne(h *zk.TxnHeader, txn *zk.Txn, at Place, r *zk.Result, out *Applied) {
+func (t *Tree) applyOne(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Result, out *Applied) {
 	switch txn.Op {
 	case zk.OpCreate, zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL:
-		t.applyCreate(h, txn, at, r, out)
+		t.applyCreate(h, txn, known, r, out)
 	case zk.OpDelete, zk.OpDeleteContainer:
 		r.Code = t.applyDelete(h, txn.Path, out)
 	case zk.OpSetData, zk.OpReconfig:
-		t.applySetData(h, txn, at, r, out)
+		t.applySetData(h, txn, known, r, out)
 	case zk.OpSetACL:
 		t.applySetACL(txn, r)
 	case zk.OpCloseSession:
@@ -83,10 +98,10 @@ func (t *Tree) applyOne(h *zk.TxnHeader, txn *zk.Txn, at Place, r *zk.Result, ou
 	}
 }
 
-func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, at Place, r *zk.Result, out *Applied) {
+func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Result, out *Applied) {
 	r.Path = txn.Path
 	parentPath, name := zk.SplitPath(txn.Path)
-	parent, ok := t.findAt(at, parentPath)
+	parent, ok := t.findAt(known.At, parentPath)
 	if !ok {
 		r.Code = zk.ErrNoNode
 		return
@@ -97,7 +112,8 @@ func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, at Place, r *zk.Result,
 		t.setACL(t.nodes.At(id), txn.ACL)
 		r.Code = zk.ErrNodeExists
 	} else {
-		id = t.insertUnder(parent, txn.Path, name, txn.Data, t.acls.add(txn.ACL), zk.StatPersisted{
+		sum := known.bodySum(txn.Path, txn.Data, &t.scratch)
+		id = t.insertUnder(parent, txn.Path, name, txn.Data, sum, t.acls.add(txn.ACL), zk.StatPersisted{
 			Czxid: h.Zxid, Mzxid: h.Zxid, Pzxid: h.Zxid, Ctime: h.Time, Mtime: h.Time, EphemeralOwner: storedOwner(h, txn),
 		})
 	}
@@ -138,7 +154,7 @@ func (t *Tree) raiseParent(parent uint32, zxid zk.Zxid, cversion int32) {
 	}
 	t.subDigest(parent)
 	p.cversion, p.pzxid = cversion, zxid
-	t.addDigest(parent)
+	t.addDirectory(parent)
 }
 
 // applyDelete deletes a znode. The parent's pzxid rises even if the znode has
@@ -156,7 +172,7 @@ func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
 	if p := t.nodes.At(parent); h.Zxid > t.pzxid(p) {
 		t.subDigest(parent)
 		t.needRest(p).pzxid = h.Zxid
-		t.addDigest(parent)
+		t.addDirectory(parent)
 	}
 	id, ok := t.child(parent, name)
 	if !ok {
@@ -175,8 +191,8 @@ func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
 	return zk.OK
 }
 
-func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, at Place, r *zk.Result, out *Applied) {
-	id, ok := t.findAt(at, txn.Path)
+func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Result, out *Applied) {
+	id, ok := t.findAt(known.At, txn.Path)
 	if !ok {
 		r.Code = zk.ErrNoNode
 		return
@@ -187,7 +203,7 @@ func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, at Place, r *zk.Result
 	if !t.isUsage(txn.Path) {
 		grown = int64(len(txn.Data)) - int64(n.dataBytes())
 		t.setData(n, txn.Data)
-		n.bodySum = BodySum(txn.Path, txn.Data, &t.scratch)
+		n.bodySum = known.bodySum(txn.Path, txn.Data, &t.scratch)
 		t.noteLimits(txn.Path)
 	}
 	n.version, n.mzxid, n.mtime = txn.Version, h.Zxid, h.Time

@@ -111,7 +111,28 @@ func (t *Tree) KeepDigest() {
 
 // addDigest and subDigest stand around every change of a znode.
 func (t *Tree) addDigest(id uint32) { t.digest += t.checksum(id) }
-func (t *Tree) subDigest(id uint32) { t.digest -= t.checksum(id) }
+
+func (t *Tree) subDigest(id uint32) {
+	if id == t.directory.id {
+		t.digest -= t.directory.sum
+		t.directory = summed{}
+		return
+	}
+	t.digest -= t.checksum(id)
+}
+
+// summed is what a znode adds to the digest, and noNode for none.
+type summed struct {
+	id  uint32
+	sum uint64
+}
+
+// addDirectory is addDigest for a znode whose children come and go, mostly many of them: what it
+// adds is kept until it is taken out.
+func (t *Tree) addDirectory(id uint32) {
+	t.directory = summed{id, t.checksum(id)}
+	t.digest += t.directory.sum
+}
 
 func (t *Tree) checksum(id uint32) uint64 {
 	if t.belowSystem(id) {

@@ -60,7 +60,7 @@ func (l *Loader) Node(path string, data []byte, acl int64, s zk.StatPersisted) e
 	list := l.use(acl)
 	if id == noNode {
 		_, name := zk.SplitPath(path)
-		l.t.insertUnder(l.last, path, name, data, list, s)
+		l.t.insertUnder(l.last, path, name, data, BodySum(path, data, &l.t.scratch), list, s)
 		return nil
 	}
 	l.replace(id, path, data, list, s)

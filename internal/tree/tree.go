@@ -50,22 +50,23 @@ type Tree struct {
 
 // content is all that a tree holds.
 type content struct {
-	opts     Options
-	nodes    compact.Slab[znode]
-	rests    compact.Slab[rest]
-	index    compact.Index
-	blocks   compact.Arena
-	acls     aclTable
-	owned    ownedLists
-	quotas   map[string]Limits   // the paths that have a quota
-	limited  pathset.Map[string] // the same
-	appeared []string            // the paths whose usage has appeared in this transaction, to be counted
-	walks    []*Scan             // snapshots under way
-	digest   uint64
-	scratch  Scratch // of changes
-	past     []PastDigest
-	last     zk.Zxid
-	textSize int64 // bytes of all paths and data
+	opts      Options
+	nodes     compact.Slab[znode]
+	rests     compact.Slab[rest]
+	index     compact.Index
+	blocks    compact.Arena
+	acls      aclTable
+	owned     ownedLists
+	quotas    map[string]Limits   // the paths that have a quota
+	limited   pathset.Map[string] // the same
+	appeared  []string            // the paths whose usage has appeared in this transaction, to be counted
+	walks     []*Scan             // snapshots under way
+	digest    uint64
+	directory summed  // that addDirectory has added last
+	scratch   Scratch // of changes
+	past      []PastDigest
+	last      zk.Zxid
+	textSize  int64 // bytes of all paths and data
 }
 
 // New returns a tree with the znodes that always exist.
@@ -77,7 +78,7 @@ func New(opts Options) *Tree {
 	t.textSize = 1 // ZooKeeper holds the root under two keys, "" and "/"
 	root := t.nodes.Take()
 	t.nodes.At(root).parent = noNode
-	t.fill(root, "", "", []byte{}, 0)
+	t.fill(root, "", "", []byte{}, BodySum("", nil, &t.scratch), openACL)
 	t.addDigest(root)
 	for _, path := range []string{zk.SystemPath, zk.QuotaPath} {
 		t.insert(path, []byte{}, openACL, zk.StatPersisted{})
@@ -217,15 +218,15 @@ func (t *Tree) insert(path string, data []byte, acl uint32, s zk.StatPersisted) 
 	if !ok {
 		panic("tree: insert without a parent: " + path)
 	}
-	return t.insertUnder(parent, path, name, data, acl, s)
+	return t.insertUnder(parent, path, name, data, BodySum(path, data, &t.scratch), acl, s)
 }
 
-func (t *Tree) insertUnder(parent uint32, path, name string, data []byte, acl uint32, s zk.StatPersisted) uint32 {
+func (t *Tree) insertUnder(parent uint32, path, name string, data []byte, sum, acl uint32, s zk.StatPersisted) uint32 {
 	id := t.nodes.Take()
 	n := t.nodes.At(id)
 	n.parent = parent
 	t.setStat(n, &s)
-	t.fill(id, path, name, data, acl)
+	t.fill(id, path, name, data, sum, acl)
 	if _, limited := t.quotas[path]; limited {
 		t.needRest(n).limited = true
 	}
@@ -237,11 +238,11 @@ func (t *Tree) insertUnder(parent uint32, path, name string, data []byte, acl ui
 }
 
 // fill stores name, data and ACL of a fresh record.
-func (t *Tree) fill(id uint32, path, name string, data []byte, acl uint32) {
+func (t *Tree) fill(id uint32, path, name string, data []byte, sum, acl uint32) {
 	n := t.nodes.At(id)
 	t.useACL(n, acl)
 	t.store(n, name, data)
-	n.bodySum = BodySum(path, data, &t.scratch)
+	n.bodySum = sum
 	t.textSize += int64(len(path) + len(data))
 }
 

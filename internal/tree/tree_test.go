@@ -339,7 +339,7 @@ func TestAPlaceIsThatOfOneZnodeAlone(t *testing.T) {
 	set := func(path string, at Place) zk.Code {
 		w.zxid++
 		h := zk.TxnHeader{Zxid: w.zxid, Op: zk.OpSetData}
-		w.tree.ApplyAt(&h, &zk.Txn{Op: zk.OpSetData, Path: path, Data: []byte(path)}, at, &w.out)
+		w.tree.ApplyKnown(&h, &zk.Txn{Op: zk.OpSetData, Path: path, Data: []byte(path)}, &Known{At: at}, &w.out)
 		return w.out.Result.Code
 	}
 	place := func(path string) Place {
