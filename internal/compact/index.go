@@ -77,6 +77,16 @@ func (x *Index) Touch(hashes []uint64) (sum uint64) {
 	return sum
 }
 
+// Likely appends the first record of each hash that has one with its kept part.
+func (x *Index) Likely(hashes []uint64, ids []uint32) []uint32 {
+	for _, hash := range hashes {
+		if id, ok := x.Find(hash, func(uint32) bool { return true }); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // Put adds a record that is not there yet, by its hash.
 func (x *Index) Put(hash uint64, id uint32) {
 	s := x.shard(hash)

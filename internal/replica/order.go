@@ -6,6 +6,7 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/invariant"
+	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -20,6 +21,9 @@ func (r *Replica) stepPeer() {
 		r.orders = r.spare[:0]
 		effects := r.peer.Step(r.now.MonoMs, orders)
 		for i := range effects {
+			if i%tree.FetchMax == 0 {
+				r.fetching.effects(r.tree, effects[i:], r.peer.State() == zab.Leading)
+			}
 			effectHandlers[effects[i].Kind](r, &effects[i])
 		}
 		r.unlockTree()

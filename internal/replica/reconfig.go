@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"encoding/binary"
 	"strings"
 
 	"github.com/conclave-project/conclave/internal/ensemble"
@@ -75,8 +74,8 @@ func (r *Replica) reconfigured(w *asked) (*ensemble.Config, zk.Code) {
 
 // isReconfig reports whether a record's bytes are those of a reconfig.
 func isReconfig(payload []byte) bool {
-	const opAt = 28
-	return len(payload) >= opAt+4 && zk.Op(int32(binary.BigEndian.Uint32(payload[opAt:]))) == zk.OpReconfig
+	op, _ := txn.Split(payload)
+	return op == zk.OpReconfig
 }
 
 // noteConfig looks for a reconfig in what goes to the log, or into the tree by a

@@ -34,6 +34,7 @@ const (
 	digestBytes = 12
 	zxidOffset  = 12
 	timeOffset  = 20
+	opOffset    = 28
 )
 
 // Append appends the bytes of a transaction; a digest of version 0 is left out.
@@ -127,6 +128,16 @@ func TimeMs(payload []byte) int64 {
 	}
 	d := jute.NewDecoder(payload[timeOffset:], 0)
 	return d.Long()
+}
+
+// Split returns of what kind a transaction is, and its body without decoding it. What is shorter
+// than a header is a notification, which no transaction is.
+func Split(payload []byte) (op zk.Op, body []byte) {
+	if len(payload) < headerBytes {
+		return zk.OpNotification, nil
+	}
+	d := jute.NewDecoder(payload[opOffset:], 0)
+	return zk.Op(d.Int()), payload[headerBytes:]
 }
 
 // Decode reads a whole transaction. Bytes that belong to nothing are an error.

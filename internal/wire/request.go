@@ -23,6 +23,19 @@ func DecodeHeader(payload []byte) (zk.Xid, zk.Op, error) {
 	return d.Int(), zk.Op(d.Int()), nil
 }
 
+// Path reads the path with which the body of most requests for one znode begins, and that of the
+// transaction that comes of it, without decoding the rest. It aliases the body; empty if there is
+// none.
+func Path(op zk.Op, body []byte) string {
+	switch op {
+	case zk.OpCreate, zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL, zk.OpDelete, zk.OpDeleteContainer,
+		zk.OpSetData, zk.OpSetACL, zk.OpExists, zk.OpGetData, zk.OpGetACL, zk.OpGetChildren, zk.OpGetChildren2:
+		d := jute.NewDecoder(body, len(body))
+		return text(&d)
+	}
+	return ""
+}
+
 // DecodeRequest reads a request frame into r, whose former content is lost.
 // bytesMax bounds one byte string within it. On an error of the body r still
 // has Xid and Op, and the answer is zk.ErrMarshalling.

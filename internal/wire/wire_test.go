@@ -223,3 +223,27 @@ func FuzzDecodeReply(f *testing.F) {
 		DecodeConnectResponse(in)
 	})
 }
+
+// Path gives the path that decoding gives, of requests and of the transactions for them, and none of others
+// or of what ends too early.
+func TestPathIsThatOfTheWholeRequest(t *testing.T) {
+	with := 0
+	for _, want := range requests() {
+		body := AppendRequest(nil, &want)[PrefixBytes+HeaderBytes:]
+		path := Path(want.Op, body)
+		if path != "" {
+			with++
+		}
+		if path != "" && path != want.Path {
+			t.Errorf("%s: %q, not %q", want.Op, path, want.Path)
+		}
+		for cut := range min(len(body), 4+len(want.Path)) {
+			if path := Path(want.Op, body[:cut]); path != "" {
+				t.Errorf("%s, %d bytes: %q", want.Op, cut, path)
+			}
+		}
+	}
+	if with < 11 {
+		t.Errorf("%d requests have a path", with)
+	}
+}

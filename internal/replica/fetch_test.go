@@ -1,0 +1,37 @@
+package replica
+
+import (
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// What a follower fetches for a transaction is the path that it has; of a multi and of what is damaged there is none.
+func TestPathOfATransactionIsFetched(t *testing.T) {
+	acl := zk.OpenACL()
+	for _, c := range []zk.Txn{
+		{Op: zk.OpCreate, Path: "/a/b", ACL: acl, Data: []byte("x")},
+		{Op: zk.OpCreate2, Path: "/a/b", ACL: acl},
+		{Op: zk.OpCreateContainer, Path: "/a/b", ACL: acl},
+		{Op: zk.OpCreateTTL, Path: "/a/b", ACL: acl, TTL: 5},
+		{Op: zk.OpSetData, Path: "/a/b", Data: []byte("x")},
+		{Op: zk.OpDelete, Path: "/a/b"},
+		{Op: zk.OpDeleteContainer, Path: "/a/b"},
+		{Op: zk.OpSetACL, Path: "/a/b", ACL: acl},
+		{Op: zk.OpMulti, Sub: []zk.Txn{{Op: zk.OpDelete, Path: "/a/b"}}},
+		{Op: zk.OpCloseSession},
+		{Op: zk.OpError, Code: zk.ErrNoNode},
+	} {
+		payload := txn.Append(nil, &zk.TxnHeader{Zxid: 1, Op: c.Op}, &c, zk.Digest{})
+		if got := wire.Path(txn.Split(payload)); got != c.Path {
+			t.Errorf("%s: %q, not %q", c.Op, got, c.Path)
+		}
+		for cut := range 32 {
+			if got := wire.Path(txn.Split(payload[:cut])); got != "" {
+				t.Errorf("%s, %d bytes: %q", c.Op, cut, got)
+			}
+		}
+	}
+}
