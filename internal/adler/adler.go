@@ -1,7 +1,7 @@
 // Package adler is the checksum Adler-32 (RFC 1950, section 8.2) that ZooKeeper's files have
 // over each transaction and each snapshot.
 //
-// It gives what hash/adler32 gives, in about a third of the time: that one takes a byte at a
+// It gives what hash/adler32 gives, in about a quarter of the time: that one takes a byte at a
 // time, and a snapshot spent a third of its time there. What always holds:
 //
 //	adler-A1  A sum is that of hash/adler32, however the bytes come in parts.
@@ -60,22 +60,39 @@ func (s *sums) add(b []byte) {
 // bytes from it to the end: eight times for each later eight, and so many times as its place
 // in its own eight says.
 func (s *sums) group(b []byte) {
-	var evens, odds, earlierEvens, earlierOdds uint64 // four sums each
+	var l lanes
 	s.second += uint64(len(b)) * s.first
+	for ; len(b) >= 32; b = b[32:] { // four at a time, for one look at the length
+		l = l.add(binary.LittleEndian.Uint64(b))
+		l = l.add(binary.LittleEndian.Uint64(b[8:]))
+		l = l.add(binary.LittleEndian.Uint64(b[16:]))
+		l = l.add(binary.LittleEndian.Uint64(b[24:]))
+	}
 	for ; len(b) >= 8; b = b[8:] {
-		x := binary.LittleEndian.Uint64(b)
-		earlierEvens += evens
-		earlierOdds += odds
-		evens += x & even
-		odds += x >> 8 & even
+		l = l.add(binary.LittleEndian.Uint64(b))
 	}
-	s.first += across(evens) + across(odds)
-	s.second += 8 * (across(earlierEvens) + across(earlierOdds))
-	for place := uint64(0); place < 8; place += 2 {
-		s.second += (8-place)*(evens&0xffff) + (7-place)*(odds&0xffff)
-		evens >>= 16
-		odds >>= 16
-	}
+	s.first += across(l.evens) + across(l.odds)
+	s.second += 8*(across(l.earlierEvens)+across(l.earlierOdds)) + l.weighed()
+}
+
+// lanes are sums of the bytes at even and at odd places of each eight, and of what those were
+// before each eight: four each, of 16 bits.
+type lanes struct{ evens, odds, earlierEvens, earlierOdds uint64 }
+
+func (l lanes) add(x uint64) lanes {
+	l.earlierEvens += l.evens
+	l.earlierOdds += l.odds
+	l.evens += x & even
+	l.odds += x >> 8 & even
+	return l
+}
+
+// weighed is the sum of all lanes, each times how many bytes of its eight come from its place on.
+func (l lanes) weighed() uint64 {
+	const lane = 0xffff
+	e, o := l.evens, l.odds
+	return 8*(e&lane) + 7*(o&lane) + 6*(e>>16&lane) + 5*(o>>16&lane) +
+		4*(e>>32&lane) + 3*(o>>32&lane) + 2*(e>>48) + o>>48
 }
 
 // across adds the four lanes.
