@@ -1,7 +1,7 @@
 // Package adler is the checksum Adler-32 (RFC 1950, section 8.2) that ZooKeeper's files have
 // over each transaction and each snapshot.
 //
-// It gives what hash/adler32 gives, in about a quarter of the time: that one takes a byte at a
+// It gives what hash/adler32 gives, in half of the time: that one takes a byte at a
 // time, and a snapshot spent a third of its time there. What always holds:
 //
 //	adler-A1  A sum is that of hash/adler32, however the bytes come in parts.
