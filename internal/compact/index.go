@@ -77,11 +77,27 @@ func (x *Index) Touch(hashes []uint64) (sum uint64) {
 	return sum
 }
 
-// Likely appends the first record of each hash that has one with its kept part.
+// likelySlots is how many slots Likely looks at for a hash: those of one that is not there may be
+// many.
+const likelySlots = 8
+
+// Likely appends the first record of each hash that has one with its kept part, if that is not far.
 func (x *Index) Likely(hashes []uint64, ids []uint32) []uint32 {
 	for _, hash := range hashes {
-		if id, ok := x.Find(hash, func(uint32) bool { return true }); ok {
-			ids = append(ids, id)
+		s := x.shard(hash)
+		if s.used == 0 {
+			continue
+		}
+		i := home(hash, len(s.slots))
+		for range likelySlots {
+			if s.slots[i] == 0 {
+				break
+			}
+			if s.slots[i]>>32 == hash>>32 {
+				ids = append(ids, uint32(s.slots[i]))
+				break
+			}
+			i = s.after(i)
 		}
 	}
 	return ids

@@ -91,3 +91,31 @@ func TestRecordsDoNotMove(t *testing.T) {
 		t.Errorf("the first, taken again: %v", *s.At(first))
 	}
 }
+
+// What Likely gives is in the index under the hash, and it gives nearly all; of those that are not
+// there it gives none.
+func TestLikelyGivesWhatIsThere(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	x, hashes, others := NewIndex(), []uint64{}, []uint64{}
+	if ids := x.Likely([]uint64{1, 2}, nil); len(ids) > 0 {
+		t.Errorf("an empty index gives %v", ids)
+	}
+	for id := range 50_000 {
+		hashes, others = append(hashes, random.Uint64()), append(others, random.Uint64())
+		x.Put(hashes[id], uint32(id+1))
+	}
+	given := 0
+	for id, hash := range hashes {
+		for _, got := range x.Likely([]uint64{hash}, nil) {
+			if given++; got != uint32(id+1) && hashes[got-1]>>32 != hash>>32 {
+				t.Fatalf("record %d for %d", got, id+1)
+			}
+		}
+	}
+	if given < len(hashes)*8/10 {
+		t.Errorf("%d of %d", given, len(hashes))
+	}
+	if ids := x.Likely(others, nil); len(ids) > 10 {
+		t.Errorf("%d that are not there", len(ids))
+	}
+}

@@ -32,6 +32,13 @@ type LoadedTarget interface {
 	Loaded(snap.File, snap.Info)
 }
 
+// AheadTarget is a Target that is told which transactions come next, some at a time, each before
+// its Replay. They are valid only during the call.
+type AheadTarget interface {
+	Target
+	Ahead(next []txnlog.Record)
+}
+
 // CheckedTarget is a Target that may refuse what was recovered as a whole.
 type CheckedTarget interface {
 	Target
@@ -252,10 +259,12 @@ type records struct {
 const (
 	recordsMax  = 512
 	recordBytes = 128 << 10 // of payloads; a record that has more is not copied
+	aheadMax    = 32        // of which a target is told at a time
 )
 
 // replayBeside is replayAll with the reader on a goroutine that beside starts.
 func replayBeside(beside func(func()), reader *txnlog.Reader, r *Recovered) error {
+	ahead, tells := r.Target.(AheadTarget)
 	return handover.Run(beside, func(l *handover.Line[records]) error {
 		for {
 			record, err := reader.Next()
@@ -271,6 +280,9 @@ func replayBeside(beside func(func()), reader *txnlog.Reader, r *Recovered) erro
 		}
 	}, func(p *records) error {
 		for i := range p.all {
+			if tells && i%aheadMax == 0 {
+				ahead.Ahead(p.all[i:min(i+aheadMax, len(p.all))])
+			}
 			if err := r.replay(&p.all[i]); err != nil {
 				return err
 			}

@@ -8,6 +8,8 @@ import (
 	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/txnlog"
+	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -25,6 +27,8 @@ type Target struct {
 	replayed      int
 	loaded        func()
 	last          zk.Zxid
+	paths         []string // of transactions that come next
+	fetched       uint64   // of no meaning
 }
 
 // NewTarget returns an empty one. Of the options it takes ExtendedTypes, Ensemble,
@@ -40,6 +44,8 @@ func NewTarget(opts Options) *Target {
 var _ datadir.LoadedTarget = (*Target)(nil)
 
 var _ datadir.CheckedTarget = (*Target)(nil)
+
+var _ datadir.AheadTarget = (*Target)(nil)
 
 // Check implements datadir.CheckedTarget. With extended types off the owner of a TTL
 // znode is a session that nobody has: a leader would end it, and the znode with
@@ -80,6 +86,16 @@ func (t *Target) compare(zxid zk.Zxid, equal bool) {
 		t.firstMismatch = zxid
 	}
 	t.lastMismatch = zxid
+}
+
+// Ahead implements datadir.AheadTarget: the tree fetches what the next transactions look at.
+func (t *Target) Ahead(next []txnlog.Record) {
+	for i := range next {
+		t.paths = append(t.paths, wire.Path(txn.Split(next[i].Payload)))
+	}
+	t.fetched ^= t.Tree().Fetch(t.paths)
+	clear(t.paths)
+	t.paths = t.paths[:0]
 }
 
 // Replay implements datadir.Target.
