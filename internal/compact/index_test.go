@@ -119,3 +119,20 @@ func TestLikelyGivesWhatIsThere(t *testing.T) {
 		t.Errorf("%d that are not there", len(ids))
 	}
 }
+
+// Likely looks at a few slots, however many records stand in a row.
+func TestLikelyLooksAtFewSlots(t *testing.T) {
+	x, hashes := NewIndex(), []uint64{}
+	x.Reserve(10_000)
+	for i := range uint64(40) { // one shard, one home
+		hashes = append(hashes, (1<<31+i)<<32)
+		x.Put(hashes[i], uint32(i+1))
+	}
+	ids := x.Likely(hashes, nil)
+	if len(ids) != likelySlots || ids[0] != 1 || ids[likelySlots-1] != likelySlots {
+		t.Errorf("%v", ids)
+	}
+	if ids := x.Likely([]uint64{(1<<31 + 99) << 32}, nil); len(ids) > 0 {
+		t.Errorf("%v for what is not there", ids)
+	}
+}

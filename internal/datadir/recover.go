@@ -32,11 +32,12 @@ type LoadedTarget interface {
 	Loaded(snap.File, snap.Info)
 }
 
-// AheadTarget is a Target that is told which transactions come next, some at a time, each before
-// its Replay. They are valid only during the call.
+// AheadTarget is a Target that is told which transactions come next, each before its Replay.
 type AheadTarget interface {
 	Target
-	Ahead(next []txnlog.Record)
+	// Ahead returns how many of the next transactions it has taken note of, one at least: when
+	// they have been replayed it is told of those after them. They are valid only during the call.
+	Ahead(next []txnlog.Record) int
 }
 
 // CheckedTarget is a Target that may refuse what was recovered as a whole.
@@ -259,7 +260,6 @@ type records struct {
 const (
 	recordsMax  = 512
 	recordBytes = 128 << 10 // of payloads; a record that has more is not copied
-	aheadMax    = 32        // of which a target is told at a time
 )
 
 // replayBeside is replayAll with the reader on a goroutine that beside starts.
@@ -279,9 +279,10 @@ func replayBeside(beside func(func()), reader *txnlog.Reader, r *Recovered) erro
 			}
 		}
 	}, func(p *records) error {
+		told := 0
 		for i := range p.all {
-			if tells && i%aheadMax == 0 {
-				ahead.Ahead(p.all[i:min(i+aheadMax, len(p.all))])
+			if tells && i == told {
+				told += ahead.Ahead(p.all[i:])
 			}
 			if err := r.replay(&p.all[i]); err != nil {
 				return err

@@ -100,6 +100,16 @@ func TestAWriteAllocatesItsRecordAlone(t *testing.T) {
 	}
 }
 
+// A leader fetches ahead for what it decides, and not for what it applies.
+func TestALeaderFetchesForWhatItDecides(t *testing.T) {
+	a, requests := newAlone(t), newRequests()
+	before := a.replica.Fetched()
+	a.write(requests)
+	if got := a.replica.Fetched() - before; got != batch {
+		t.Errorf("for %d of %d writes", got, batch)
+	}
+}
+
 func BenchmarkWrites(b *testing.B) {
 	a, requests := newAlone(b), newRequests()
 	b.ReportAllocs()

@@ -7,47 +7,36 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// fetching has the tree fetch what the next requests or transactions of a step will look at. A
-// leader looks at a znode first when it decides, a follower when it applies.
-type fetching struct {
-	paths [tree.FetchMax]string
-	sum   uint64 // of no meaning
-}
+// A leader looks at a znode first when it decides, a follower when it applies: for that the tree
+// fetches ahead.
 
-// fetchLeast is how many there must be: a look at one alone is not faster for it.
-const fetchLeast = 4
-
-// requests fetches for the first of some events.
-func (f *fetching) requests(t *tree.Tree, events []Event) {
-	n := 0
+// fetchRequests fetches for the first of some events, if this server leads.
+func (r *Replica) fetchRequests(events []Event) {
+	if r.peer.State() != zab.Leading {
+		return
+	}
 	for i := range events[:min(len(events), tree.FetchMax)] {
 		if e := &events[i]; e.Kind == EventRequest && e.Request.Op.IsWrite() {
-			f.paths[n] = e.Request.Path
-			n++
+			r.fetcher.Add(e.Request.Path)
 		}
 	}
-	f.fetch(t, n)
+	r.fetcher.Fetch(r.tree)
 }
 
-// effects fetches for the first of some effects of the peer.
-func (f *fetching) effects(t *tree.Tree, effects []zab.Effect, leads bool) {
-	n := 0
-	for i := range effects[:min(len(effects), tree.FetchMax)] {
+// fetchEffects fetches for the first of some effects of the peer: for the requests of its learners if
+// this server leads, else for what it delivers.
+func (r *Replica) fetchEffects(effects []zab.Effect) {
+	addEffects(&r.fetcher, effects[:min(len(effects), tree.FetchMax)], r.peer.State() == zab.Leading)
+	r.fetcher.Fetch(r.tree)
+}
+
+func addEffects(f *tree.Fetcher, effects []zab.Effect, leads bool) {
+	for i := range effects {
 		switch e := &effects[i]; {
 		case e.Kind == zab.EffectDeliver && !leads:
-			f.paths[n] = wire.Path(txn.Split(e.Record.Payload))
-			n++
+			f.Add(wire.Path(txn.Split(e.Record.Payload)))
 		case e.Kind == zab.EffectRequest && leads:
-			f.paths[n] = wire.Path(e.Request.Op, e.Request.Body)
-			n++
+			f.Add(wire.Path(e.Request.Op, e.Request.Body))
 		}
 	}
-	f.fetch(t, n)
-}
-
-func (f *fetching) fetch(t *tree.Tree, n int) {
-	if n >= fetchLeast {
-		f.sum ^= t.Fetch(f.paths[:n])
-	}
-	clear(f.paths[:n])
 }

@@ -3,8 +3,10 @@ package replica
 import (
 	"testing"
 
+	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/wire"
+	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -32,6 +34,29 @@ func TestPathOfATransactionIsFetched(t *testing.T) {
 			if got := wire.Path(txn.Split(payload[:cut])); got != "" {
 				t.Errorf("%s, %d bytes: %q", c.Op, cut, got)
 			}
+		}
+	}
+}
+
+// A leader fetches for what its learners ask for, the others for what they deliver.
+func TestEffectsThatAreFetchedFor(t *testing.T) {
+	request := zk.Request{Op: zk.OpSetData, Path: "/asked", Version: -1}
+	body := wire.AppendRequest(nil, &request)[wire.PrefixBytes+wire.HeaderBytes:]
+	set := zk.Txn{Op: zk.OpSetData, Path: "/delivered"}
+	payload := txn.Append(nil, &zk.TxnHeader{Zxid: 1, Op: set.Op}, &set, zk.Digest{})
+	effects := []zab.Effect{{Kind: zab.EffectSync}}
+	for range 4 {
+		effects = append(effects, zab.Effect{Kind: zab.EffectDeliver, Record: zab.Record{Zxid: 1, Payload: payload}})
+	}
+	for range 6 {
+		effects = append(effects, zab.Effect{Kind: zab.EffectRequest, Request: &zab.Request{Op: request.Op, Body: body}})
+	}
+	for leads, want := range map[bool]int{false: 4, true: 6} {
+		var f tree.Fetcher
+		addEffects(&f, effects, leads)
+		f.Fetch(tree.New(tree.Options{}))
+		if f.Total() != want {
+			t.Errorf("leads %v: for %d, not %d", leads, f.Total(), want)
 		}
 	}
 }

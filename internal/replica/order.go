@@ -22,7 +22,7 @@ func (r *Replica) stepPeer() {
 		effects := r.peer.Step(r.now.MonoMs, orders)
 		for i := range effects {
 			if i%tree.FetchMax == 0 {
-				r.fetching.effects(r.tree, effects[i:], r.peer.State() == zab.Leading)
+				r.fetchEffects(effects[i:])
 			}
 			effectHandlers[effects[i].Kind](r, &effects[i])
 		}

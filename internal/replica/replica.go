@@ -124,7 +124,7 @@ type Replica struct {
 	locals   *session.Table // sessions of this server alone
 	ids      *session.IDs
 	reader   Reader
-	fetching fetching
+	fetcher  tree.Fetcher
 	peer     *zab.Peer
 
 	ensemble    ensembleState
@@ -289,8 +289,8 @@ func (r *Replica) Step(now Now, batch []Event, clients Clients) *Effects {
 	r.peer.Lag(r.pause.lagMs(now))
 	r.takePermission()
 	for i := range batch {
-		if i%tree.FetchMax == 0 && r.peer.State() == zab.Leading {
-			r.fetching.requests(r.tree, batch[i:])
+		if i%tree.FetchMax == 0 {
+			r.fetchRequests(batch[i:])
 		}
 		handlers[batch[i].Kind](r, &batch[i])
 	}

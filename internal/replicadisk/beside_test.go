@@ -8,6 +8,8 @@ import (
 
 	"github.com/conclave-project/conclave/internal/snap"
 	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -85,5 +87,23 @@ func compareTrees(t *testing.T, a, b *tree.Tree) {
 		if e.Path != f.Path || !bytes.Equal(e.Data, f.Data) || e.Stat != f.Stat || fmt.Sprint(m.ACL().Entries()) != fmt.Sprint(n.ACL().Entries()) {
 			t.Fatalf("%s %v, and %s %v", e.Path, e.Stat, f.Path, f.Stat)
 		}
+	}
+}
+
+// A replay fetches ahead for as many transactions as the tree takes at a time, and keeps none of them.
+func TestReplayFetchesAhead(t *testing.T) {
+	target := NewTarget(Options{})
+	var next []txnlog.Record
+	for i := range zk.Zxid(tree.FetchMax + 8) {
+		x := zk.Txn{Op: zk.OpDelete, Path: fmt.Sprint("/", i)}
+		next = append(next, txnlog.Record{Zxid: i, Payload: txn.Append(nil, &zk.TxnHeader{Zxid: i, Op: x.Op}, &x, zk.Digest{})})
+	}
+	for _, want := range []int{tree.FetchMax, 8} {
+		before := target.fetcher.Total()
+		n := target.Ahead(next)
+		if got := target.fetcher.Total() - before; n != want || got != want {
+			t.Errorf("%d told, %d noted, for %d fetched", len(next), n, got)
+		}
+		next = next[n:]
 	}
 }

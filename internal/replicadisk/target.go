@@ -27,8 +27,7 @@ type Target struct {
 	replayed      int
 	loaded        func()
 	last          zk.Zxid
-	paths         []string // of transactions that come next
-	fetched       uint64   // of no meaning
+	fetcher       tree.Fetcher
 }
 
 // NewTarget returns an empty one. Of the options it takes ExtendedTypes, Ensemble,
@@ -89,13 +88,13 @@ func (t *Target) compare(zxid zk.Zxid, equal bool) {
 }
 
 // Ahead implements datadir.AheadTarget: the tree fetches what the next transactions look at.
-func (t *Target) Ahead(next []txnlog.Record) {
+func (t *Target) Ahead(next []txnlog.Record) int {
+	next = next[:min(len(next), tree.FetchMax)]
 	for i := range next {
-		t.paths = append(t.paths, wire.Path(txn.Split(next[i].Payload)))
+		t.fetcher.Add(wire.Path(txn.Split(next[i].Payload)))
 	}
-	t.fetched ^= t.Tree().Fetch(t.paths)
-	clear(t.paths)
-	t.paths = t.paths[:0]
+	t.fetcher.Fetch(t.Tree())
+	return len(next)
 }
 
 // Replay implements datadir.Target.

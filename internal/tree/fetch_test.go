@@ -22,16 +22,78 @@ func TestFetchChangesNothing(t *testing.T) {
 		}
 	}
 	before, digest := dump(w.tree), w.tree.Digest()
-	if got := testing.AllocsPerRun(10, func() { w.tree.Fetch(paths) }); got != 0 {
+	var f Fetcher
+	fetch := func() {
+		for _, path := range paths {
+			f.Add(path)
+		}
+		f.Fetch(w.tree)
+	}
+	if got := testing.AllocsPerRun(10, fetch); got != 0 {
 		t.Errorf("%v allocations", got)
 	}
-	for len(paths) < FetchMax {
-		paths = append(paths, paths[len(paths)%9])
-	}
-	w.tree.Fetch(nil)
-	w.tree.Fetch(paths)
 	if !maps.Equal(before, dump(w.tree)) || w.tree.Digest() != digest {
 		t.Error("the tree has changed")
+	}
+}
+
+// What is touched is the places, the records and the blocks of the paths: the sum says so, of
+// directories that change from one path to the next, some of which do not exist.
+func TestFetchTouchesWhatALookNeeds(t *testing.T) {
+	w := newWorld(1)
+	create := func(path string) {
+		w.apply(1, zk.Txn{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL(), ParentCversion: -1})
+	}
+	create("/a")
+	create("/b")
+	for i := range 3000 {
+		create(fmt.Sprint("/a/", i))
+		create(fmt.Sprint("/b/name-", i))
+		create(fmt.Sprint("/", i))
+	}
+	random := rand.New(rand.NewPCG(1, 3))
+	for range 100 {
+		var paths []string
+		want := uint64(0)
+		for range FetchMax {
+			directory := []string{"/a/", "/b/name-", "/", "/none/", "/a/none/"}[random.IntN(5)]
+			path := fmt.Sprint(directory, random.IntN(4000))
+			paths = append(paths, path)
+			parentPath, name := zk.SplitPath(path)
+			parent, ok := w.tree.find(parentPath)
+			if !ok {
+				continue
+			}
+			hash := []uint64{w.tree.index.Hash(parent, name)}
+			want += w.tree.index.Touch(hash)
+			for _, id := range w.tree.index.Likely(hash, nil) {
+				want += uint64(len(w.tree.name(w.tree.nodes.At(id))))
+			}
+		}
+		if got := w.tree.fetch(paths); got != want {
+			t.Fatalf("%q: %x, not %x", paths, got, want)
+		}
+	}
+}
+
+// A Fetcher keeps no path that it has fetched for, and leaves out what is too much.
+func TestAFetcherForgets(t *testing.T) {
+	w := newWorld(1)
+	var f Fetcher
+	add := func(n int, path string) {
+		for range n {
+			f.Add(path)
+		}
+	}
+	total := 0
+	for _, c := range []struct{ paths, fetched int }{{0, 0}, {fetchLeast - 1, 0}, {fetchLeast, fetchLeast}, {FetchMax + 5, FetchMax}, {1, 0}} {
+		add(5, "")
+		add(5, "/"+strings.Repeat("n", fetchPathBytes))
+		add(c.paths, "/"+strings.Repeat("n", fetchPathBytes-1))
+		f.Fetch(w.tree)
+		if total += c.fetched; f.Total() != total || f.n != 0 || f.paths != [FetchMax]string{} {
+			t.Errorf("%d paths: %d in all, not %d; it keeps %q", c.paths, f.Total(), total, f.paths)
+		}
 	}
 }
 
@@ -51,6 +113,7 @@ func BenchmarkFetch(b *testing.B) {
 	random.Shuffle(len(paths), func(i, j int) { paths[i], paths[j] = paths[j], paths[i] })
 	for _, fetch := range []bool{false, true} {
 		b.Run(fmt.Sprint(fetch), func(b *testing.B) {
+			var f Fetcher
 			at := 0
 			for b.Loop() {
 				if at++; at == len(paths)/FetchMax {
@@ -58,7 +121,10 @@ func BenchmarkFetch(b *testing.B) {
 				}
 				some := paths[at*FetchMax-FetchMax : at*FetchMax]
 				if fetch {
-					tree.Fetch(some)
+					for _, path := range some {
+						f.Add(path)
+					}
+					f.Fetch(tree)
 				}
 				for _, path := range some {
 					if n, ok := tree.Find(path); !ok || len(n.Data()) != 100 {

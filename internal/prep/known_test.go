@@ -1,0 +1,132 @@
+package prep
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// To apply a set or a create that was decided here, path and data need not be summed again, and
+// nothing is known of what has no such sum.
+func TestADecisionKnowsTheSumOfTheBody(t *testing.T) {
+	w := newTwin()
+	set := zk.Request{Op: zk.OpSetData, Path: "/a", Data: make([]byte, 3), Version: -1}
+	none := zk.Request{Op: zk.OpDelete, Path: "/none", Version: -1}
+	for i, r := range []zk.Request{
+		node("/a"), none, set, {Op: zk.OpMulti, Ops: []zk.Request{set}}, set, {Op: zk.OpDelete, Path: "/a", Version: -1},
+		node("/a"), {Op: zk.OpCreate, Path: "/a", ACL: zk.OpenACL()}, set, {Op: zk.OpCloseSession},
+	} {
+		txn, _ := w.decide(&r, zk.Zxid(i+1))
+		known := w.queue[len(w.queue)-1].Known
+		if i%2 == 1 {
+			if known != (tree.Known{}) {
+				t.Errorf("%s: %+v is known", r.Op, known)
+			}
+			continue
+		}
+		if want := tree.BodySum(txn.Path, txn.Data, new(tree.Scratch)); !known.Summed || known.BodySum != want {
+			t.Errorf("%s: %+v, not %x", r.Op, known, want)
+		}
+	}
+}
+
+// The digest that decisions lead to is that of the tree, and the tree's is the sum over all znodes of
+// what they are (prep-D3, tree-N3): with quotas, ephemerals, containers, multis of which a part is
+// refused, the configuration, and fetches in between, on a leader and on a follower.
+func TestDigestIsThatOfAllZnodes(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 5))
+		w := newTwin()
+		w.follows = seed%2 == 1
+		var fetcher tree.Fetcher
+		for i := range 2500 {
+			r := anyWrite(random, 0)
+			w.decide(&r, zk.Zxid(i+1))
+			checkOrder(t, &w.prep.outstanding)
+			if i%3 == 0 {
+				for _, path := range anyPaths {
+					fetcher.Add(path)
+				}
+				fetcher.Fetch(w.tree)
+			}
+			if random.IntN(50) == 0 {
+				w.tree.PutConfig(make([]byte, random.IntN(60)), zk.Zxid(i), 7)
+			}
+			for len(w.queue) > random.IntN(12) {
+				w.apply(t)
+			}
+			if len(w.queue) == 0 && w.prep.Digest() != w.tree.Digest().Value {
+				t.Fatalf("seed %d, step %d: %x is decided, the tree has %x", seed, i, w.prep.Digest(), w.tree.Digest().Value)
+			}
+			if i%20 == 0 {
+				if sum := sumBelow(w.tree, "/"); sum != w.tree.Digest().Value {
+					t.Fatalf("seed %d, step %d: the znodes sum to %x, the digest is %x", seed, i, sum, w.tree.Digest().Value)
+				}
+			}
+		}
+		if fetcher.Total() == 0 {
+			t.Error("nothing was fetched")
+		}
+	}
+}
+
+var anyPaths = []string{
+	"/", "/a", "/a/x", "/a/x-y", "/a/x-y/z", "/a/x/y", "/a/z", "/b", "/b/z", "/c", "/zookeeper", "/zookeeper/new", "/zookeeper/quota",
+	"/zookeeper/quota/a", "/zookeeper/quota/a/zookeeper_limits", "/zookeeper/quota/a/zookeeper_stats", zk.ConfigPath,
+}
+
+func anyWrite(random *rand.Rand, depth int) zk.Request {
+	path := anyPaths[random.IntN(len(anyPaths))]
+	switch {
+	case random.IntN(5) == 0:
+		return randomWrite(random, depth)
+	case random.IntN(30) == 0:
+		return zk.Request{Op: zk.OpDeleteContainer, Path: path}
+	}
+	r := node(path, data(random.IntN(40)))
+	r.Version = -1
+	if len(path) > 20 && random.IntN(3) == 0 {
+		r.Data = []byte("count=3,bytes=50")
+	}
+	switch n := random.IntN(14); {
+	case n < 5:
+		r.Mode = zk.CreateMode(random.IntN(2))
+	case n < 7:
+		r.Op = zk.OpSetData
+	case n < 10:
+		r.Op = zk.OpDelete
+	case n < 11:
+		r.Op = zk.OpSetACL
+	case n < 12 && depth == 0:
+		r.Op = zk.OpCloseSession
+	case depth == 0:
+		r = zk.Request{Op: zk.OpMulti}
+		for range 1 + random.IntN(5) {
+			r.Ops = append(r.Ops, anyWrite(random, 1))
+		}
+	default:
+		r.Op = zk.OpDelete
+	}
+	return r
+}
+
+// sumBelow is the digest of a part of a tree, from what its znodes are.
+func sumBelow(t *tree.Tree, path string) uint64 {
+	n, ok := t.Find(path)
+	if !ok {
+		panic(fmt.Sprintf("%s is a child, and is not there", path))
+	}
+	var scratch tree.Scratch
+	stat, own, below := n.Persisted(), path, path+"/"
+	if path == "/" {
+		own, below = "", "/"
+	}
+	sum := tree.Checksum(own, tree.BodySum(path, n.Data(), &scratch), &stat, &scratch)
+	for _, name := range n.Children(nil) {
+		sum += sumBelow(t, below+name)
+	}
+	return sum
+}
