@@ -37,17 +37,23 @@ func TestADecisionKnowsTheSumOfTheBody(t *testing.T) {
 // what they are (prep-D3, tree-N3): with quotas, ephemerals, containers, multis of which a part is
 // refused, the configuration, and fetches in between, on a leader and on a follower.
 func TestDigestIsThatOfAllZnodes(t *testing.T) {
+	quotas := 0
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		w := newTwin()
 		w.follows = seed%2 == 1
 		var fetcher tree.Fetcher
 		for i := range 2500 {
-			r := anyWrite(random, 0)
+			r := randomWrite(random, quotaPaths, 0)
+			if random.IntN(30) == 0 {
+				r = zk.Request{Op: zk.OpDeleteContainer, Path: r.Path}
+			} else if len(r.Path) > 20 {
+				r.Data = []byte("count=3,bytes=50")
+			}
 			w.decide(&r, zk.Zxid(i+1))
 			checkOrder(t, &w.prep.outstanding)
 			if i%3 == 0 {
-				for _, path := range anyPaths {
+				for _, path := range quotaPaths {
 					fetcher.Add(path)
 				}
 				fetcher.Fetch(w.tree)
@@ -62,6 +68,7 @@ func TestDigestIsThatOfAllZnodes(t *testing.T) {
 				t.Fatalf("seed %d, step %d: %x is decided, the tree has %x", seed, i, w.prep.Digest(), w.tree.Digest().Value)
 			}
 			if i%20 == 0 {
+				quotas += len(w.tree.Quotas())
 				if sum := sumBelow(w.tree, "/"); sum != w.tree.Digest().Value {
 					t.Fatalf("seed %d, step %d: the znodes sum to %x, the digest is %x", seed, i, sum, w.tree.Digest().Value)
 				}
@@ -71,46 +78,14 @@ func TestDigestIsThatOfAllZnodes(t *testing.T) {
 			t.Error("nothing was fetched")
 		}
 	}
+	if quotas < 20 {
+		t.Errorf("there was a quota %d times", quotas)
+	}
 }
 
-var anyPaths = []string{
+var quotaPaths = []string{
 	"/", "/a", "/a/x", "/a/x-y", "/a/x-y/z", "/a/x/y", "/a/z", "/b", "/b/z", "/c", "/zookeeper", "/zookeeper/new", "/zookeeper/quota",
 	"/zookeeper/quota/a", "/zookeeper/quota/a/zookeeper_limits", "/zookeeper/quota/a/zookeeper_stats", zk.ConfigPath,
-}
-
-func anyWrite(random *rand.Rand, depth int) zk.Request {
-	path := anyPaths[random.IntN(len(anyPaths))]
-	switch {
-	case random.IntN(5) == 0:
-		return randomWrite(random, depth)
-	case random.IntN(30) == 0:
-		return zk.Request{Op: zk.OpDeleteContainer, Path: path}
-	}
-	r := node(path, data(random.IntN(40)))
-	r.Version = -1
-	if len(path) > 20 && random.IntN(3) == 0 {
-		r.Data = []byte("count=3,bytes=50")
-	}
-	switch n := random.IntN(14); {
-	case n < 5:
-		r.Mode = zk.CreateMode(random.IntN(2))
-	case n < 7:
-		r.Op = zk.OpSetData
-	case n < 10:
-		r.Op = zk.OpDelete
-	case n < 11:
-		r.Op = zk.OpSetACL
-	case n < 12 && depth == 0:
-		r.Op = zk.OpCloseSession
-	case depth == 0:
-		r = zk.Request{Op: zk.OpMulti}
-		for range 1 + random.IntN(5) {
-			r.Ops = append(r.Ops, anyWrite(random, 1))
-		}
-	default:
-		r.Op = zk.OpDelete
-	}
-	return r
 }
 
 // sumBelow is the digest of a part of a tree, from what its znodes are.

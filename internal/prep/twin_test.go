@@ -24,7 +24,7 @@ func TestRefusedRequestsLeaveNoTrace(t *testing.T) {
 			only.follows = true
 			refused := 0
 			for i := range 3000 {
-				r := randomWrite(random, 0)
+				r := randomWrite(random, twinPaths, 0)
 				zxid := zk.Zxid(i + 1)
 				txn, digest := all.decide(&r, zxid)
 				if isRefusal(&txn) {
@@ -155,8 +155,9 @@ func compareTwins(t *testing.T, a, b *twin) {
 	}
 }
 
-func randomWrite(random *rand.Rand, depth int) zk.Request {
-	paths := []string{"/a", "/a/x", "/a/x/y", "/b", "/b/z", "/c", "/zookeeper/new"}
+var twinPaths = []string{"/a", "/a/x", "/a/x/y", "/b", "/b/z", "/c", "/zookeeper/new"}
+
+func randomWrite(random *rand.Rand, paths []string, depth int) zk.Request {
 	r := node(paths[random.IntN(len(paths))], data(random.IntN(150)))
 	if random.IntN(4) == 0 {
 		r.Version = int32(random.IntN(4))
@@ -179,7 +180,7 @@ func randomWrite(random *rand.Rand, depth int) zk.Request {
 	case depth == 0:
 		r = zk.Request{Op: zk.OpMulti, Ops: []zk.Request{}}
 		for range random.IntN(6) {
-			r.Ops = append(r.Ops, randomWrite(random, 1))
+			r.Ops = append(r.Ops, randomWrite(random, paths, 1))
 		}
 	default:
 		r.Op = zk.OpCheck
