@@ -40,7 +40,7 @@ type register struct {
 
 // Linearizable looks for an order of the operations on each key that respects
 // real time and explains every answer. It is exponential in the worst case: give
-// it some hundreds of operations for each key, of which few overlap.
+// it some hundreds of operations for each key, of which few overlap and some dozen have no answer.
 func Linearizable(history []Operation) error {
 	keys := map[string][]porcupine.Operation{}
 	for _, op := range history {
@@ -48,12 +48,10 @@ func Linearizable(history []Operation) error {
 			ClientId: op.Client, Input: op, Output: op, Call: op.Call, Return: op.Return,
 		})
 	}
-	registers := porcupine.NondeterministicModel{
-		Init:  func() []any { return []any{register{}} },
-		Step:  func(state, input, _ any) []any { return step(state.(register), input.(Operation)) },
-		Equal: func(a, b any) bool { return a == b },
+	model := porcupine.Model{
+		Init: func() any { return register{} },
+		Step: func(state, input, _ any) (bool, any) { return step(state.(register), input.(Operation)) },
 	}
-	model := registers.ToModel()
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if !porcupine.CheckOperations(model, keys[key]) {
 			return broken("linear", "no order explains the %d operations on %s: %s", len(keys[key]), key, list(history, key))
@@ -76,22 +74,20 @@ func list(history []Operation, key string) string {
 	return strings.Join(lines[max(0, len(lines)-listMax):], "; ")
 }
 
-// step is what an operation makes of a key: nothing if its answer does not fit.
-// Without an answer it has happened or not.
-func step(r register, op Operation) []any {
+// step is what an operation makes of a key; false if its answer does not fit. One without an answer
+// happens: if it has not, it is as good as the last of all, which nobody has seen.
+func step(r register, op Operation) (fits bool, next register) {
 	next, code := r.after(op)
 	switch {
-	case op.Return == Never && next != r:
-		return []any{r, next}
 	case op.Return == Never:
-		return []any{r}
+		return true, next
 	case code != op.Code:
-		return nil
+		return false, r
 	case op.Op == zk.OpGetData && code == zk.OK && (op.Data != r.data || op.Found != r.version),
 		op.Op == zk.OpSetData && code == zk.OK && op.Found != next.version:
-		return nil
+		return false, r
 	}
-	return []any{next}
+	return true, next
 }
 
 // after is the key after an operation, and its answer.

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -73,5 +74,28 @@ func TestKeysAreLinearizableByThemselves(t *testing.T) {
 	all[1].Key = "/other"
 	if err := Linearizable(all); err == nil || !strings.Contains(err.Error(), "/other") {
 		t.Errorf("a read of another key: %v", err)
+	}
+}
+
+// Operations without an answer are many in a storm, and may have happened at any later time: the
+// search for an order of them ends, when there is one and when there is none.
+func TestManyOperationsWithoutAnAnswerAreDecided(t *testing.T) {
+	text := "1-2 create ok data=a\n"
+	at := 3
+	for i := range 12 {
+		text += fmt.Sprintf("%d-? set loss data=lost%d\n", at, i)
+		text += fmt.Sprintf("%d-%d set ok version=%d data=told%d\n", at+1, at+2, i/2+i+1, i)
+		if i%2 == 1 { // every other one has happened
+			text += fmt.Sprintf("%d-%d get ok version=%d data=told%d\n", at+3, at+4, i/2+i+1, i)
+		}
+		at += 5
+	}
+	for last, holds := range map[string]bool{
+		fmt.Sprintf("%d-%d get ok version=18 data=lost3", at, at+1): true,
+		fmt.Sprintf("%d-%d get ok version=90 data=lost3", at, at+1): false,
+	} {
+		if err := Linearizable(operations(text + last)); (err == nil) != holds {
+			t.Errorf("%s: it holds: %v, but: %v", last, holds, err)
+		}
 	}
 }
