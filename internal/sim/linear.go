@@ -14,30 +14,39 @@ import (
 // them all, so have the operations on each znode. What servers delete by
 // themselves is an operation from when it was decided to when it was shown.
 type lines struct {
-	w       *world
-	history []check.Operation
-	decided map[zk.Zxid]int64 // moments
-	unnamed []unnamed
+	w          *world
+	history    []check.Operation
+	decided    map[zk.Zxid]int64 // moments
+	unanswered []unanswered
 }
 
-// unnamed is a sequential create without an answer.
-type unnamed struct {
+// unanswered is a write without an answer, or a part of one.
+type unanswered struct {
 	session zk.SessionID
 	xid     zk.Xid
 	op      check.Operation
+	part    int  // of a multi
+	unnamed bool // a sequential create
 }
 
-// whole is the history when nothing is on its way any more. What a sequential
-// create without an answer has made, the log says.
+// whole is the history when nothing is on its way any more. Whether a write without an answer has
+// happened, and what a sequential create has made, the log says: if each may have happened or not,
+// the orders are too many.
 func (l *lines) whole() []check.Operation {
 	o := l.w.watcher
-	for _, u := range l.unnamed {
-		if zxid, done := o.asked.Happened(u.session, u.xid); done {
-			u.op.Key = o.records[zxid].txn.Path
-			l.add(u.op)
+	for _, u := range l.unanswered {
+		zxid, done := o.asked.Happened(u.session, u.xid)
+		if !done {
+			continue
 		}
+		if made := o.records[zxid].txn; u.unnamed && made.Op == zk.OpMulti {
+			u.op.Key = made.Sub[u.part].Path
+		} else if u.unnamed {
+			u.op.Key = made.Path
+		}
+		l.add(u.op)
 	}
-	l.unnamed = nil
+	l.unanswered = nil
 	return l.history
 }
 
@@ -76,7 +85,8 @@ func (l *lines) ended(c *client, q *request, e *clientsession.Effect) {
 	case !e.Replied && (e.Outcome == clientsession.NotApplied || !req.Op.IsWrite()):
 	case !e.Replied:
 		at.Return = check.Never
-		l.unknown(c, req, at)
+		id, _ := c.machine.Session()
+		l.unknown(unanswered{session: id, xid: req.Xid, op: at}, req)
 	case req.Op.IsWrite():
 		l.wrote(req, e.Code, &c.result, at)
 	case q.recent:
@@ -87,20 +97,19 @@ func (l *lines) ended(c *client, q *request, e *clientsession.Effect) {
 	}
 }
 
-// unknown is a write without an answer.
-func (l *lines) unknown(c *client, req *zk.Request, at check.Operation) {
+// unknown is a write without an answer, apart from what it asks for.
+func (l *lines) unknown(u unanswered, req *zk.Request) {
 	for i := range req.Ops {
-		l.unknown(c, &req.Ops[i], at)
+		u.part = i
+		l.unknown(u, &req.Ops[i])
 	}
-	at.Key, at.Op, at.Version, at.Data = req.Path, registerOp(req.Op), req.Version, check.Hash(req.Data)
-	switch {
-	case req.Op == zk.OpMulti, req.Op == zk.OpCloseSession, req.Op == zk.OpSetACL, req.Op == zk.OpCheck:
-	case req.Mode.IsSequential():
-		id, _ := c.machine.Session()
-		l.unnamed = append(l.unnamed, unnamed{id, req.Xid, at})
-	default:
-		l.add(at)
+	switch req.Op {
+	case zk.OpMulti, zk.OpCloseSession, zk.OpSetACL, zk.OpCheck:
+		return
 	}
+	u.op.Key, u.op.Op, u.op.Version, u.op.Data = req.Path, registerOp(req.Op), req.Version, check.Hash(req.Data)
+	u.unnamed = req.Mode.IsSequential()
+	l.unanswered = append(l.unanswered, u)
 }
 
 // registerOp is a request's operation on its znode.
