@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/snap"
+	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -160,8 +161,8 @@ func (l *loading) snapshot() error {
 	return nil
 }
 
-// recordBytesMax is more than any setting lets a record or a znode have.
-const recordBytesMax = 1 << 30
+// recordBytesMax is the most that a setting lets a record or a znode have.
+const recordBytesMax = tree.DataMax
 
 // log replays one piece, up to the moment.
 func (l *loading) log(p piece) error {

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -29,5 +31,23 @@ func TestLongRecordWaitsForSpace(t *testing.T) {
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Whatever the settings, no record is longer than what a znode may hold: what is read from disk
+// and from a leader is bounded by it.
+func TestARecordFitsIntoAZnode(t *testing.T) {
+	for _, c := range []struct{ frame, extra, want int }{
+		{1 << 20, 0, 2 << 20},
+		{1 << 20, 5, 1<<20 + 1<<10},
+		{1 << 30, 0, tree.DataMax},
+		{1 << 30, 1 << 30, tree.DataMax},
+		{1, 1 << 30, tree.DataMax},
+	} {
+		cfg := Config{}
+		cfg.FrameBytesMax, cfg.ExtraBytesMax = c.frame, c.extra
+		if got := cfg.ReadBytesMax(); got != max(c.want, 2*wire.FrameBytesMax) {
+			t.Errorf("frames of %d, %d more: records of %d, want %d", c.frame, c.extra, got, c.want)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-project/conclave/internal/prep"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/replicadisk"
+	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/internal/zab"
@@ -108,14 +109,15 @@ func (s *Server) reportRecovery(found *replicadisk.Found) {
 		slog.Int("sessions", s.replica.Sessions().Count()), slog.Duration("time", s.recovery.Time))
 }
 
-// recordBytesMax is the longest record that is written, as in Apache ZooKeeper.
+// recordBytesMax is the longest record that is written, as in Apache ZooKeeper, but that a znode
+// has to bear its data.
 func (c *Config) recordBytesMax() int {
 	const extraMin = 1 << 10
 	extra := c.ExtraBytesMax
 	if extra == 0 {
 		extra = c.FrameBytesMax
 	}
-	return c.FrameBytesMax + max(extra, extraMin)
+	return min(c.FrameBytesMax+max(extra, extraMin), tree.DataMax)
 }
 
 // ReadBytesMax is the longest record, or part of a snapshot, that is read: no less

@@ -107,15 +107,16 @@ func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Res
 		return
 	}
 	id, exists := t.child(parent, name)
+	s := zk.StatPersisted{
+		Czxid: h.Zxid, Mzxid: h.Zxid, Pzxid: h.Zxid, Ctime: h.Time, Mtime: h.Time, EphemeralOwner: storedOwner(h, txn),
+	}
 	if exists {
 		// The ACL may be one that this tree dropped meanwhile (ZOOKEEPER-4846).
 		t.setACL(t.nodes.At(id), txn.ACL)
 		r.Code = zk.ErrNodeExists
 	} else {
 		sum := known.bodySum(txn.Path, txn.Data, &t.scratch)
-		id = t.insertUnder(parent, txn.Path, name, txn.Data, sum, t.acls.add(txn.ACL), zk.StatPersisted{
-			Czxid: h.Zxid, Mzxid: h.Zxid, Pzxid: h.Zxid, Ctime: h.Time, Mtime: h.Time, EphemeralOwner: storedOwner(h, txn),
-		})
+		id = t.insertUnder(parent, txn.Path, name, txn.Data, sum, t.acls.add(txn.ACL), &s)
 	}
 	t.raiseParent(parent, h.Zxid, txn.ParentCversion)
 	if exists {
@@ -123,9 +124,8 @@ func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Res
 	}
 	t.quotaCreated(txn.Path)
 	t.charge(txn.Path, 1, int64(len(txn.Data)), out)
-	node := Node{t, id}
-	r.Stat = node.Stat()
-	out.add(zk.EventNodeCreated, txn.Path, node.ACL())
+	r.Stat = t.clientStat(t.nodes.At(id), &s)
+	out.add(zk.EventNodeCreated, txn.Path, Node{t, id}.ACL())
 	out.add(zk.EventNodeChildrenChanged, parentPath, Node{t, parent}.ACL())
 }
 
@@ -145,16 +145,19 @@ func storedOwner(h *zk.TxnHeader, txn *zk.Txn) int64 {
 // raiseParent moves the parent's numbers forward, never back: in a replay they
 // may be ahead already (ZOOKEEPER-3249).
 func (t *Tree) raiseParent(parent uint32, zxid zk.Zxid, cversion int32) {
-	p := t.needRest(t.nodes.At(parent))
+	n := t.nodes.At(parent)
+	p := t.needRest(n)
 	if cversion == -1 {
 		cversion = p.cversion + 1
 	}
 	if cversion <= p.cversion {
 		return
 	}
-	t.subDigest(parent)
+	s := t.stat(n)
+	t.subDigest(parent, &s)
 	p.cversion, p.pzxid = cversion, zxid
-	t.addDirectory(parent)
+	s.Cversion, s.Pzxid = cversion, zxid
+	t.addDirectory(parent, &s)
 }
 
 // applyDelete deletes a znode. The parent's pzxid rises even if the znode has
@@ -170,9 +173,11 @@ func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
 		return zk.ErrNoNode
 	}
 	if p := t.nodes.At(parent); h.Zxid > t.pzxid(p) {
-		t.subDigest(parent)
+		s := t.stat(p)
+		t.subDigest(parent, &s)
 		t.needRest(p).pzxid = h.Zxid
-		t.addDirectory(parent)
+		s.Pzxid = h.Zxid
+		t.addDirectory(parent, &s)
 	}
 	id, ok := t.child(parent, name)
 	if !ok {
@@ -198,7 +203,8 @@ func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Re
 		return
 	}
 	n := t.nodes.At(id)
-	t.subDigest(id)
+	s := t.stat(n)
+	t.subDigest(id, &s)
 	grown := int64(0)
 	if !t.isUsage(txn.Path) {
 		grown = int64(len(txn.Data)) - int64(n.dataBytes())
@@ -206,12 +212,12 @@ func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Re
 		n.bodySum = known.bodySum(txn.Path, txn.Data, &t.scratch)
 		t.noteLimits(txn.Path)
 	}
-	n.version, n.mzxid, n.mtime = txn.Version, h.Zxid, h.Time
-	t.addDigest(id)
+	t.setWritten(n, h.Zxid, h.Time, txn.Version)
+	s.Mzxid, s.Mtime, s.Version = h.Zxid, h.Time, txn.Version
+	t.addDigest(id, &s)
 	t.charge(txn.Path, 0, grown, out)
-	node := Node{t, id}
-	r.Stat, r.Data = node.Stat(), txn.Data
-	out.add(zk.EventNodeDataChanged, txn.Path, node.ACL())
+	r.Stat, r.Data = t.clientStat(n, &s), txn.Data
+	out.add(zk.EventNodeDataChanged, txn.Path, Node{t, id}.ACL())
 }
 
 func (t *Tree) applySetACL(txn *zk.Txn, r *zk.Result) {
@@ -221,11 +227,13 @@ func (t *Tree) applySetACL(txn *zk.Txn, r *zk.Result) {
 		return
 	}
 	n := t.nodes.At(id)
-	t.subDigest(id)
+	s := t.stat(n)
+	t.subDigest(id, &s)
 	t.setACL(n, txn.ACL)
 	t.needRest(n).aversion = txn.Version
-	t.addDigest(id)
-	r.Stat = Node{t, id}.Stat()
+	s.Aversion = txn.Version
+	t.addDigest(id, &s)
+	r.Stat = t.clientStat(n, &s)
 }
 
 func (t *Tree) setACL(n *znode, entries []zk.ACL) {

@@ -109,16 +109,17 @@ func (t *Tree) KeepDigest() {
 	t.past = append(t.past, PastDigest{t.last, t.digest})
 }
 
-// addDigest and subDigest stand around every change of a znode.
-func (t *Tree) addDigest(id uint32) { t.digest += t.checksum(id) }
+// addDigest and subDigest stand around every change of a znode, and are told its stat after and
+// before it.
+func (t *Tree) addDigest(id uint32, s *zk.StatPersisted) { t.digest += t.checksum(id, s) }
 
-func (t *Tree) subDigest(id uint32) {
+func (t *Tree) subDigest(id uint32, s *zk.StatPersisted) {
 	if id == t.directory.id {
 		t.digest -= t.directory.sum
 		t.directory = summed{}
 		return
 	}
-	t.digest -= t.checksum(id)
+	t.digest -= t.checksum(id, s)
 }
 
 // summed is what a znode adds to the digest, and noNode for none.
@@ -129,18 +130,16 @@ type summed struct {
 
 // addDirectory is addDigest for a znode whose children come and go, mostly many of them: what it
 // adds is kept until it is taken out.
-func (t *Tree) addDirectory(id uint32) {
-	t.directory = summed{id, t.checksum(id)}
+func (t *Tree) addDirectory(id uint32, s *zk.StatPersisted) {
+	t.directory = summed{id, t.checksum(id, s)}
 	t.digest += t.directory.sum
 }
 
-func (t *Tree) checksum(id uint32) uint64 {
+func (t *Tree) checksum(id uint32, s *zk.StatPersisted) uint64 {
 	if t.belowSystem(id) {
 		return 0
 	}
-	n := t.nodes.At(id)
-	s := t.stat(n)
-	return statSum(n.bodySum, &s, &t.scratch)
+	return statSum(t.nodes.At(id).bodySum, s, &t.scratch)
 }
 
 // systemNode is /zookeeper: the second record of every tree.

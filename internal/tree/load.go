@@ -60,7 +60,7 @@ func (l *Loader) Node(path string, data []byte, acl int64, s zk.StatPersisted) e
 	list := l.use(acl)
 	if id == noNode {
 		_, name := zk.SplitPath(path)
-		l.t.insertUnder(l.last, path, name, data, BodySum(path, data, &l.t.scratch), list, s)
+		l.t.insertUnder(l.last, path, name, data, BodySum(path, data, &l.t.scratch), list, &s)
 		return nil
 	}
 	l.replace(id, path, data, list, s)
@@ -102,7 +102,8 @@ func (l *Loader) place(path string) (uint32, error) {
 
 func (l *Loader) replace(id uint32, path string, data []byte, acl uint32, s zk.StatPersisted) {
 	n := l.t.nodes.At(id)
-	l.t.subDigest(id)
+	before := l.t.stat(n)
+	l.t.subDigest(id, &before)
 	l.t.disown(id)
 	l.t.setData(n, data)
 	n.bodySum = BodySum(path, data, &l.t.scratch)
@@ -110,7 +111,7 @@ func (l *Loader) replace(id uint32, path string, data []byte, acl uint32, s zk.S
 	l.t.useACL(n, acl)
 	l.t.setStat(n, &s)
 	l.t.own(id)
-	l.t.addDigest(id)
+	l.t.addDigest(id, &s)
 }
 
 // Finish ends the loading: the tree contains all transactions up to last.

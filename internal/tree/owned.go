@@ -24,9 +24,6 @@ func (o *ownedLists) init() {
 
 // own puts a znode on the list that its stored owner asks for.
 func (t *Tree) own(id uint32) {
-	if t.nodes.At(id).rest == 0 {
-		return // nobody's
-	}
 	n := t.restOf(t.nodes.At(id))
 	switch zk.KindOfOwner(n.owner, t.opts.ExtendedTypes) {
 	case zk.OwnerSession:
@@ -151,11 +148,12 @@ func (t *Tree) reapable(at int, nowMs, unusedMs int64) (id uint32, may bool) {
 	}
 	n := t.nodes.At(id)
 	r := t.restOf(n)
+	_, mtime, _ := t.written(n)
 	switch {
 	case r.children > 0:
 		return id, false
 	case at < containers:
-		return id, r.cversion > 0 || unusedMs > 0 && nowMs-n.mtime > unusedMs
+		return id, r.cversion > 0 || unusedMs > 0 && nowMs-mtime > unusedMs
 	}
-	return id, nowMs-n.mtime > zk.TTLOf(r.owner)
+	return id, nowMs-mtime > zk.TTLOf(r.owner)
 }

@@ -140,7 +140,7 @@ func ParseLimits(text string) Limits {
 // count adds to the sums of a znode and of those above it that count with it.
 func (t *Tree) count(id uint32, more int32, bytes int64) {
 	for ; id != noNode; id = t.nodes.At(id).parent {
-		r := t.rests.At(t.nodes.At(id).rest) // it has a child
+		r := t.restOf(t.nodes.At(id)) // its own: it has a child
 		r.counted += more
 		r.bytes += bytes
 		if r.limited {

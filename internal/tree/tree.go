@@ -78,8 +78,9 @@ func New(opts Options) *Tree {
 	t.textSize = 1 // ZooKeeper holds the root under two keys, "" and "/"
 	root := t.nodes.Take()
 	t.nodes.At(root).parent = noNode
-	t.fill(root, "", "", []byte{}, BodySum("", nil, &t.scratch), openACL)
-	t.addDigest(root)
+	var stat zk.StatPersisted
+	t.fill(root, "", "", []byte{}, BodySum("", nil, &t.scratch), openACL, &stat)
+	t.addDigest(root, &stat)
 	for _, path := range []string{zk.SystemPath, zk.QuotaPath} {
 		t.insert(path, []byte{}, openACL, zk.StatPersisted{})
 	}
@@ -123,7 +124,7 @@ func (t *Tree) PutConfig(text []byte, version zk.Zxid, timeMs int64) {
 	n := t.nodes.At(id)
 	t.setData(n, text)
 	n.bodySum = BodySum(zk.ConfigPath, text, &t.scratch)
-	n.version, n.mzxid, n.mtime = -1, version, timeMs
+	t.setWritten(n, version, timeMs, -1)
 }
 
 // Lock keeps readers out: from here on until Unlock transactions are applied
@@ -218,30 +219,36 @@ func (t *Tree) insert(path string, data []byte, acl uint32, s zk.StatPersisted) 
 	if !ok {
 		panic("tree: insert without a parent: " + path)
 	}
-	return t.insertUnder(parent, path, name, data, BodySum(path, data, &t.scratch), acl, s)
+	return t.insertUnder(parent, path, name, data, BodySum(path, data, &t.scratch), acl, &s)
 }
 
-func (t *Tree) insertUnder(parent uint32, path, name string, data []byte, sum, acl uint32, s zk.StatPersisted) uint32 {
+func (t *Tree) insertUnder(parent uint32, path, name string, data []byte, sum, acl uint32, s *zk.StatPersisted) uint32 {
 	id := t.nodes.Take()
 	n := t.nodes.At(id)
 	n.parent = parent
-	t.setStat(n, &s)
-	t.fill(id, path, name, data, sum, acl)
+	t.fill(id, path, name, data, sum, acl, s)
 	if _, limited := t.quotas[path]; limited {
 		t.needRest(n).limited = true
 	}
 	t.link(parent, id)
 	t.index.Put(t.index.Hash(parent, name), id)
 	t.own(id)
-	t.addDigest(id)
+	t.addDigest(id, s)
 	return id
 }
 
-// fill stores name, data and ACL of a fresh record.
-func (t *Tree) fill(id uint32, path, name string, data []byte, sum, acl uint32) {
+// fill stores name, data, ACL and stat of a fresh record.
+func (t *Tree) fill(id uint32, path, name string, data []byte, sum, acl uint32, s *zk.StatPersisted) {
 	n := t.nodes.At(id)
-	t.useACL(n, acl)
+	if acl != openACL || !plainStat(s) {
+		n.size |= withRest
+	}
+	if s.Mzxid != s.Czxid || s.Mtime != s.Ctime || s.Version != 0 {
+		n.size |= withWrite
+	}
 	t.store(n, name, data)
+	t.setStat(n, s)
+	t.useACL(n, acl)
 	n.bodySum = sum
 	t.textSize += int64(len(path) + len(data))
 }
@@ -249,16 +256,18 @@ func (t *Tree) fill(id uint32, path, name string, data []byte, sum, acl uint32) 
 // remove takes a childless znode out, with everything that points at it.
 func (t *Tree) remove(id uint32, path string) {
 	n := t.nodes.At(id)
-	t.subDigest(id)
+	s := t.stat(n)
+	t.subDigest(id, &s)
 	t.disown(id)
 	t.index.Remove(t.index.Hash(n.parent, t.name(n)), id)
 	t.leaveWalks(id)
 	t.unlink(n.parent, id)
 	t.textSize -= int64(len(path)) + int64(n.dataBytes())
 	t.acls.release(t.restOf(n).acl, len(t.walks) > 0)
-	t.blocks.Free(n.block, t.blockBytes(n))
-	if n.rest != 0 {
-		t.rests.Give(n.rest)
+	bytes := t.blockBytes(n) // asks the rest for the length of a long name
+	if n.size&withRest != 0 {
+		t.rests.Give(t.restPlace(n))
 	}
+	t.blocks.Free(n.block, bytes)
 	t.nodes.Give(id)
 }

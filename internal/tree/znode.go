@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"encoding/binary"
 	"slices"
 	"unsafe"
 
@@ -8,29 +9,40 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// znode is one record of the slab: 64 bytes, no pointers. Its name and data lie
-// one after the other in one block of the arena:
+// znode is one record of the slab: 40 bytes, no pointers. Its block of the arena has what varies
+// in length, and what most znodes do not have:
 //
-//	1 byte   length of the name, longName if that does not fit
-//	n bytes  name
-//	m bytes  data
-//
-// What most znodes do not have is in another record, the rest.
+//	4 bytes   where the rest is, if the znode has one
+//	20 bytes  mzxid, mtime and version, if they are not those of its creation
+//	1 byte    length of the name, longName if that does not fit
+//	n bytes   name
+//	m bytes   data
 type znode struct {
-	czxid, mzxid zk.Zxid
-	ctime, mtime int64
-
-	version    int32
-	dataLength int32  // -1 for null
+	czxid      zk.Zxid
+	ctime      int64
+	size       uint32 // of the data, or nullSize; and the flags withRest, withWrite
 	parent     uint32 // noNode for the root
 	next, prev uint32 // in the list of the parent's children
-	rest       uint32 // 0 for none
 	block      uint32 // in the arena
 	bodySum    uint32 // CRC-32 of path and data, see digest.go
 }
 
-// rest is what a znode has beyond a leaf that was created and written: children
-// now or once, an owner, an ACL of its own, a name of more than 254 bytes.
+// DataMax is how many bytes of data a znode may have. What reads records bounds them by it.
+const DataMax = nullSize - 1
+
+// What a block has in front, as flags of a znode's size, and how long that is.
+const (
+	withRest  = 1 << 31
+	withWrite = 1 << 30
+	sizeMask  = withWrite - 1
+	nullSize  = sizeMask
+
+	restBytes  = 4
+	writeBytes = 20
+)
+
+// rest is what a znode has beyond a leaf: children now or once, an owner, an ACL of its own, a
+// name of more than 254 bytes.
 type rest struct {
 	owner      int64   // ephemeralOwner as stored
 	pzxid      zk.Zxid // that of a znode without a rest is its czxid
@@ -59,78 +71,194 @@ var plain rest
 
 // restOf returns a znode's rest to be read.
 func (t *Tree) restOf(n *znode) *rest {
-	if n.rest == 0 {
+	if n.size&withRest == 0 {
 		return &plain
 	}
-	return t.rests.At(n.rest)
+	return t.rests.At(t.restPlace(n))
+}
+
+// restPlace is where the rest of a znode is that has one.
+func (t *Tree) restPlace(n *znode) uint32 {
+	return binary.LittleEndian.Uint32(t.blocks.Bytes(n.block, restBytes))
 }
 
 // needRest returns a znode's rest to be changed.
 func (t *Tree) needRest(n *znode) *rest {
-	if n.rest == 0 {
-		n.rest = t.rests.Take()
-		t.rests.At(n.rest).pzxid = n.czxid
+	if n.size&withRest == 0 {
+		t.prepend(n, withRest)
+		t.takeRest(n)
 	}
-	return t.rests.At(n.rest)
+	return t.rests.At(t.restPlace(n))
+}
+
+// takeRest gives a znode a rest, whose block has the space for where that is.
+func (t *Tree) takeRest(n *znode) {
+	place := t.rests.Take()
+	binary.LittleEndian.PutUint32(t.blocks.Bytes(n.block, restBytes), place)
+	t.rests.At(place).pzxid = n.czxid
 }
 
 func (t *Tree) pzxid(n *znode) zk.Zxid {
-	if n.rest == 0 {
+	if n.size&withRest == 0 {
 		return n.czxid
 	}
-	return t.rests.At(n.rest).pzxid
+	return t.restOf(n).pzxid
 }
 
+// written returns what the last write to a znode has left in its stat.
+func (t *Tree) written(n *znode) (mzxid zk.Zxid, mtime int64, version int32) {
+	if n.size&withWrite == 0 {
+		return n.czxid, n.ctime, 0
+	}
+	b := t.blocks.Bytes(n.block, n.head())[n.restHead():]
+	mzxid = zk.Zxid(binary.LittleEndian.Uint64(b))
+	mtime = int64(binary.LittleEndian.Uint64(b[8:]))
+	return mzxid, mtime, int32(binary.LittleEndian.Uint32(b[16:]))
+}
+
+// setWritten is the other way of written.
+func (t *Tree) setWritten(n *znode, mzxid zk.Zxid, mtime int64, version int32) {
+	if n.size&withWrite == 0 {
+		if mzxid == n.czxid && mtime == n.ctime && version == 0 {
+			return
+		}
+		t.prepend(n, withWrite)
+	}
+	b := t.blocks.Bytes(n.block, n.head())[n.restHead():]
+	binary.LittleEndian.PutUint64(b, uint64(mzxid))
+	binary.LittleEndian.PutUint64(b[8:], uint64(mtime))
+	binary.LittleEndian.PutUint32(b[16:], uint32(version))
+}
+
+// setStat sets the stat of a znode that has its block.
 func (t *Tree) setStat(n *znode, s *zk.StatPersisted) {
-	n.czxid, n.mzxid, n.ctime, n.mtime, n.version = s.Czxid, s.Mzxid, s.Ctime, s.Mtime, s.Version
-	if n.rest == 0 && s.EphemeralOwner == 0 && s.Pzxid == s.Czxid && s.Cversion == 0 && s.Aversion == 0 {
+	n.czxid, n.ctime = s.Czxid, s.Ctime
+	t.setWritten(n, s.Mzxid, s.Mtime, s.Version)
+	if n.size&withRest == 0 && plainStat(s) {
 		return
 	}
 	r := t.needRest(n)
 	r.owner, r.pzxid, r.cversion, r.aversion = s.EphemeralOwner, s.Pzxid, s.Cversion, s.Aversion
 }
 
+// plainStat reports whether a znode with such a stat needs no rest for it.
+func plainStat(s *zk.StatPersisted) bool {
+	return s.EphemeralOwner == 0 && s.Pzxid == s.Czxid && s.Cversion == 0 && s.Aversion == 0
+}
+
 func (t *Tree) stat(n *znode) zk.StatPersisted {
 	r := t.restOf(n)
-	return zk.StatPersisted{
-		Czxid: n.czxid, Mzxid: n.mzxid, Ctime: n.ctime, Mtime: n.mtime, Version: n.version,
-		Cversion: r.cversion, Aversion: r.aversion, EphemeralOwner: r.owner, Pzxid: t.pzxid(n),
+	s := zk.StatPersisted{
+		Czxid: n.czxid, Ctime: n.ctime,
+		Cversion: r.cversion, Aversion: r.aversion, EphemeralOwner: r.owner, Pzxid: r.pzxid,
 	}
+	if r == &plain {
+		s.Pzxid = n.czxid
+	}
+	s.Mzxid, s.Mtime, s.Version = t.written(n)
+	return s
 }
 
 // useACL makes a znode refer to a list of the table.
 func (t *Tree) useACL(n *znode, list uint32) {
-	if n.rest != 0 || list != openACL {
+	if n.size&withRest != 0 || list != openACL {
 		t.needRest(n).acl = list
 	}
 }
 
+// isNull reports whether a znode has null for data, which is not the same as none.
+func (n *znode) isNull() bool { return n.size&sizeMask == nullSize }
+
 // dataBytes is the length of a znode's data.
-func (n *znode) dataBytes() int { return int(max(n.dataLength, 0)) }
+func (n *znode) dataBytes() int {
+	if n.isNull() {
+		return 0
+	}
+	return int(n.size & sizeMask)
+}
+
+// setSize notes how long data are, -1 for null.
+func (n *znode) setSize(bytes int) {
+	if bytes > DataMax {
+		panic("tree: a znode with a GiB of data")
+	}
+	size := uint32(nullSize)
+	if bytes >= 0 {
+		size = uint32(bytes)
+	}
+	n.size = n.size&^sizeMask | size
+}
+
+// sizeOf is how long data are, -1 for null.
+func sizeOf(data []byte) int {
+	if data == nil {
+		return -1
+	}
+	return len(data)
+}
+
+// restHead is how long the first part of a znode's block is, which tells of its rest.
+func (n *znode) restHead() int { return int(n.size>>31) * restBytes }
+
+// head is how long what comes before the name is.
+func (n *znode) head() int { return n.restHead() + int(n.size>>30&1)*writeBytes }
 
 // nameBytes is the length of a znode's name.
 func (t *Tree) nameBytes(n *znode) int {
-	if b := t.blocks.Bytes(n.block, 1)[0]; b != longName {
+	head := n.head()
+	if b := t.blocks.Bytes(n.block, head+1)[head]; b != longName {
 		return int(b)
 	}
-	return int(t.rests.At(n.rest).nameLength)
+	return int(t.restOf(n).nameLength)
 }
 
-func (t *Tree) blockBytes(n *znode) int { return 1 + t.nameBytes(n) + n.dataBytes() }
+// nameEnd is how long what comes before the data is.
+func (t *Tree) nameEnd(n *znode) int { return n.head() + 1 + t.nameBytes(n) }
 
-// store puts name and data into a new block.
+func (t *Tree) blockBytes(n *znode) int { return t.nameEnd(n) + n.dataBytes() }
+
+// store puts name and data into a new block of a znode, behind what its flags ask for: its rest
+// is taken, and what was written is not set.
 func (t *Tree) store(n *znode, name string, data []byte) {
-	size := 1 + len(name) + len(data)
-	n.block = t.blocks.Alloc(size)
-	t.noteLength(len(data))
-	n.dataLength = dataLength(data)
-	b := t.blocks.Bytes(n.block, size)
-	b[0] = byte(min(len(name), longName))
 	if len(name) >= longName {
-		t.needRest(n).nameLength = uint32(len(name))
+		n.size |= withRest
 	}
-	copy(b[1:], name)
-	copy(b[1+len(name):], data)
+	head := n.head()
+	bytes := head + 1 + len(name) + len(data)
+	n.block = t.blocks.Alloc(bytes)
+	n.setSize(sizeOf(data))
+	t.noteLength(len(data))
+	b := t.blocks.Bytes(n.block, bytes)
+	b[head] = byte(min(len(name), longName))
+	copy(b[head+1:], name)
+	copy(b[head+1+len(name):], data)
+	if n.size&withRest != 0 {
+		t.takeRest(n)
+	}
+	if len(name) >= longName {
+		t.restOf(n).nameLength = uint32(len(name))
+	}
+}
+
+// prepend makes space for what a flag says in the block of a znode, which does not have it yet.
+func (t *Tree) prepend(n *znode, flag uint32) {
+	old, oldBytes := n.block, t.blockBytes(n)
+	n.size |= flag
+	at, added := 0, restBytes
+	if flag == withWrite {
+		at, added = n.restHead(), writeBytes
+	}
+	bytes := oldBytes + added
+	same := t.blocks.SameClass(oldBytes, bytes)
+	if !same {
+		n.block = t.blocks.Alloc(bytes)
+	}
+	from, to := t.blocks.Bytes(old, oldBytes), t.blocks.Bytes(n.block, bytes)
+	copy(to[at+added:], from[at:])
+	copy(to, from[:at])
+	if !same {
+		t.blocks.Free(old, oldBytes)
+	}
 }
 
 // setData replaces the data of a znode and counts how they have grown.
@@ -145,41 +273,38 @@ func (t *Tree) setData(n *znode, data []byte) {
 
 // replace puts other data after the name of a znode: in place, if the block has the space.
 func (t *Tree) replace(n *znode, data []byte) {
-	head := 1 + t.nameBytes(n)
-	block, bytes := n.block, t.blockBytes(n)
-	if t.blocks.SameClass(bytes, head+len(data)) {
-		t.noteLength(len(data))
-		n.dataLength = dataLength(data)
-		copy(t.blocks.Bytes(block, head+len(data))[head:], data)
+	t.noteLength(len(data))
+	before := t.nameEnd(n)
+	old, oldBytes, bytes := n.block, before+n.dataBytes(), before+len(data)
+	n.setSize(sizeOf(data))
+	if t.blocks.SameClass(oldBytes, bytes) {
+		copy(t.blocks.Bytes(old, bytes)[before:], data)
 		return
 	}
-	t.store(n, t.name(n), data) // copies the name before the old block is free
-	t.blocks.Free(block, bytes)
-}
-
-func dataLength(data []byte) int32 {
-	if data == nil {
-		return -1
-	}
-	return int32(len(data))
+	n.block = t.blocks.Alloc(bytes)
+	b := t.blocks.Bytes(n.block, bytes)
+	copy(b, t.blocks.Bytes(old, before))
+	copy(b[before:], data)
+	t.blocks.Free(old, oldBytes)
 }
 
 // name returns a znode's last path component; it aliases the arena.
 func (t *Tree) name(n *znode) string {
-	size := t.nameBytes(n)
+	size, start := t.nameBytes(n), n.head()+1
 	if size == 0 {
 		return ""
 	}
-	b := t.blocks.Bytes(n.block, 1+size)[1:]
+	b := t.blocks.Bytes(n.block, start+size)[start:]
 	return unsafe.String(&b[0], size)
 }
 
+// data returns a znode's data, nil for null; they alias the arena.
 func (t *Tree) data(n *znode) []byte {
-	if n.dataLength < 0 {
+	if n.isNull() {
 		return nil
 	}
-	head := 1 + t.nameBytes(n)
-	return t.blocks.Bytes(n.block, head+n.dataBytes())[head:]
+	start := t.nameEnd(n)
+	return t.blocks.Bytes(n.block, start+n.dataBytes())[start:]
 }
 
 // link puts child at the head of parent's list.
@@ -198,7 +323,7 @@ func (t *Tree) link(parent, child uint32) {
 // countBelow adds a leaf to the counts of all above it, or takes it out.
 func (t *Tree) countBelow(n *znode, sign int32) {
 	for id := n.parent; id != noNode; id = t.nodes.At(id).parent {
-		t.rests.At(t.nodes.At(id).rest).below += sign
+		t.restOf(t.nodes.At(id)).below += sign
 	}
 	if !t.restOf(n).limited {
 		t.count(n.parent, sign, int64(sign)*int64(n.dataBytes()))
@@ -262,7 +387,12 @@ func (n Node) Persisted() zk.StatPersisted { return n.t.stat(n.t.nodes.At(n.id))
 func (n Node) Stat() zk.Stat {
 	z := n.t.nodes.At(n.id)
 	s := n.t.stat(z)
-	return s.Client(int32(z.dataBytes()), n.t.restOf(z).children, n.t.opts.ExtendedTypes)
+	return n.t.clientStat(z, &s)
+}
+
+// clientStat is what a client sees of a znode with that stat.
+func (t *Tree) clientStat(n *znode, s *zk.StatPersisted) zk.Stat {
+	return s.Client(int32(n.dataBytes()), t.restOf(n).children, t.opts.ExtendedTypes)
 }
 
 // ACL returns the znode's access control list. The list is never changed.

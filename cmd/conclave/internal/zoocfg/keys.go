@@ -190,7 +190,7 @@ func (r *reader) limitKeys() map[string]setting {
 		"maxCnxns":                   used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32), "0", "connections in all; 0 is as many as the file descriptors leave: 512 of them, but no more than half, are kept for files and servers"),
 		"nio.sessionlessCnxnTimeout": used(millis(&c.HandshakeTime, 1), "10000 ms", "a connection without a session is closed after this"),
 		"jute.maxbuffer":             javaOnly(used(number(&c.FrameBytesMax, 1, 1<<30), "1048575 bytes", "longest request; a longer one closes its connection. With the next key also the longest record, path or data on disk and from a leader that can be read, but never less than 2 MiB")),
-		"jute.maxbuffer.extrasize":   used(number(&c.ExtraBytesMax, 0, 1<<30), "`jute.maxbuffer`", "by how many bytes a record may be longer than a request"),
+		"jute.maxbuffer.extrasize":   used(number(&c.ExtraBytesMax, 0, 1<<30), "`jute.maxbuffer`", "by how many bytes a record may be longer than a request; with that it has no more than 1 GiB"),
 		"globalOutstandingLimit":     used(number(&c.InFlightMax, 1, 1<<20), "1000", "requests on their way; beyond it each connection has no more than its share, one at least; beyond 16 MiB of memory, one"),
 		"enforceQuota":               used(flag(&c.EnforceQuota), "false", "refuse what goes over a quota instead of logging it"),
 		"conclave.watchBytesMax":     used(number(&c.WatchBytesMax, 0, 1<<50), "2147483648", "about how many bytes of memory the watches of all clients may take, 56 and the path for each, 190 and the path more for a recursive one; 0 is no limit. Beyond it the client with most is disconnected, of the address with most, and its session stays. Not in Apache ZooKeeper"),

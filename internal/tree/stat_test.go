@@ -1,0 +1,235 @@
+package tree
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/conclave-project/conclave/internal/compact"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// statModel is what znodes should have, by what ZooKeeper says of each operation.
+type statModel map[string]*zk.StatPersisted
+
+func newStatModel(t *Tree) statModel {
+	m := statModel{}
+	for _, path := range []string{"/", zk.SystemPath, zk.QuotaPath, zk.ConfigPath} {
+		n, _ := t.Find(path)
+		s := n.Persisted()
+		m[path] = &s
+	}
+	return m
+}
+
+func (m statModel) apply(h *zk.TxnHeader, txn *zk.Txn) {
+	parent, _ := zk.SplitPath(txn.Path)
+	switch {
+	case txn.Op.IsCreate():
+		m[txn.Path] = &zk.StatPersisted{
+			Czxid: h.Zxid, Mzxid: h.Zxid, Pzxid: h.Zxid, Ctime: h.Time, Mtime: h.Time, EphemeralOwner: storedOwner(h, txn),
+		}
+		m[parent].Cversion, m[parent].Pzxid = txn.ParentCversion, h.Zxid
+	case txn.Op == zk.OpSetData:
+		s := m[txn.Path]
+		s.Mzxid, s.Mtime, s.Version = h.Zxid, h.Time, txn.Version
+	case txn.Op == zk.OpSetACL:
+		m[txn.Path].Aversion = txn.Version
+	case txn.Op == zk.OpDelete:
+		delete(m, txn.Path)
+		m[parent].Pzxid = h.Zxid
+	case txn.Op == zk.OpCloseSession:
+		for _, path := range txn.Paths {
+			m.apply(h, &zk.Txn{Op: zk.OpDelete, Path: path})
+		}
+	}
+}
+
+func (m statModel) compare(t *testing.T, tree *Tree) {
+	t.Helper()
+	if tree.Count() != len(m) {
+		t.Fatalf("%d znodes, the model has %d", tree.Count(), len(m))
+	}
+	for _, path := range slices.Sorted(maps.Keys(m)) {
+		n, ok := tree.Find(path)
+		if !ok || n.Persisted() != *m[path] {
+			t.Fatalf("%.20s... (%d bytes) has %+v, the model has %+v", path, len(path), n.Persisted(), *m[path])
+		}
+	}
+}
+
+// A znode has the stat that its operations have given it, whatever part of it was needed first:
+// children, a write, a list or an owner; and whatever block it has come to.
+func TestStatEqualsItsModel(t *testing.T) {
+	for seed := range uint64(10) {
+		w := newWorld(seed)
+		m := newStatModel(w.tree)
+		for step := range 4000 {
+			last := len(w.log)
+			if w.step(); w.random.IntN(40) == 0 {
+				w.remake()
+			}
+			for _, l := range w.log[last:] {
+				m.apply(&l.h, &l.t)
+			}
+			if step%200 == 0 {
+				m.compare(t, w.tree)
+			}
+		}
+		// A snapshot of it has the same, and brings each znode to a block of its own.
+		loaded := New(Options{})
+		l := loaded.Load()
+		w.tree.ACLs(l.ACL)
+		s := w.tree.NewScan()
+		var e Entry
+		for next(s, &e) {
+			if err := l.Node(e.Path, e.Data, e.ACL, e.Stat); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.End()
+		l.Finish(w.tree.LastZxid())
+		m.compare(t, loaded)
+		if loaded.Digest() != w.tree.Digest() {
+			t.Fatal("the digests differ")
+		}
+	}
+}
+
+// What is in front of the name comes in any order, to names and data of every length near the
+// edges of blocks, and nothing else of the znode and of its neighbors changes.
+func TestWhatIsInFrontOfANameMovesIt(t *testing.T) {
+	orders := [][]string{{"write", "child"}, {"child", "write"}, {"write"}, {"child"}, {"acl", "write", "child"}, {"write", "acl"}}
+	w := newWorld(1)
+	m := newStatModel(w.tree)
+	data := map[string]string{}
+	apply := func(txn zk.Txn) {
+		w.apply(1, txn)
+		last := &w.log[len(w.log)-1]
+		m.apply(&last.h, &last.t)
+		if w.out.Result.Code != zk.OK {
+			t.Fatal(txn.Op, w.out.Result.Code)
+		}
+	}
+	create := func(path, parent string, bytes int) {
+		data[path] = strings.Repeat(path[1:2], bytes)
+		apply(zk.Txn{Op: zk.OpCreate, Path: path, Data: []byte(data[path]), ACL: zk.OpenACL(), ParentCversion: m[parent].Cversion + 1})
+	}
+	var paths []string
+	for i, order := range orders {
+		for bytes := range 40 {
+			path := "/" + strings.Repeat(string(rune('a'+i)), 1+bytes*7)
+			create(path, "/", bytes)
+			paths = append(paths, path)
+			for _, what := range order {
+				switch what {
+				case "write":
+					data[path] = strings.Repeat("w", bytes)
+					apply(zk.Txn{Op: zk.OpSetData, Path: path, Data: []byte(data[path]), Version: 1})
+				case "child":
+					create(path+"/c", path, 3)
+				case "acl":
+					apply(zk.Txn{Op: zk.OpSetACL, Path: path, ACL: zk.ReadACL(), Version: 1})
+				}
+			}
+		}
+	}
+	m.compare(t, w.tree)
+	for path, want := range data {
+		if n, _ := w.tree.Find(path); string(n.Data()) != want {
+			t.Fatalf("%.20s... has %q, want %q", path, n.Data(), want)
+		}
+	}
+	if w.tree.Digest().Value != sum(w.tree) {
+		t.Error("the digest differs")
+	}
+	for _, path := range paths {
+		if _, below := data[path+"/c"]; below {
+			apply(zk.Txn{Op: zk.OpDelete, Path: path + "/c"})
+		}
+		apply(zk.Txn{Op: zk.OpDelete, Path: path})
+	}
+	if w.tree.Count() != 4 || w.tree.rests.Len() != 3 {
+		t.Errorf("%d znodes and %d rests are left", w.tree.Count(), w.tree.rests.Len())
+	}
+}
+
+// Each part of a stat by itself is kept, also where the others are those of a new znode.
+func TestEachPartOfAStatIsKept(t *testing.T) {
+	fresh := zk.StatPersisted{Czxid: 7, Mzxid: 7, Pzxid: 7, Ctime: 1000, Mtime: 1000}
+	for i, change := range []func(*zk.StatPersisted){
+		func(*zk.StatPersisted) {},
+		func(s *zk.StatPersisted) { s.Mzxid = 8 },
+		func(s *zk.StatPersisted) { s.Mtime = 1001 },
+		func(s *zk.StatPersisted) { s.Version = 1 },
+		func(s *zk.StatPersisted) { s.Pzxid = 8 },
+		func(s *zk.StatPersisted) { s.Cversion = 1 },
+		func(s *zk.StatPersisted) { s.Aversion = 1 },
+		func(s *zk.StatPersisted) { s.EphemeralOwner = 1 },
+		func(s *zk.StatPersisted) { s.Czxid, s.Ctime = 5, 900 },
+	} {
+		first, second := fresh, fresh
+		change(&second)
+		for _, stats := range [][]zk.StatPersisted{{second}, {first, second}, {second, first}} {
+			l := New(Options{}).Load()
+			for _, s := range stats {
+				if err := l.Node("/n", []byte("data"), -1, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l.Finish(9)
+			n, _ := l.t.Find("/n")
+			if last := stats[len(stats)-1]; n.Persisted() != last || l.t.Digest().Value != sum(l.t) {
+				t.Errorf("change %d: %+v, want %+v", i, n.Persisted(), last)
+			}
+		}
+	}
+}
+
+// A block that a znode has left is free.
+func TestAMoveLeavesNothingBehind(t *testing.T) {
+	tree := New(Options{})
+	var out Applied
+	zxid := zk.Zxid(0)
+	apply := func(txn zk.Txn) {
+		zxid++
+		if tree.Apply(&zk.TxnHeader{Zxid: zxid}, &txn, &out); out.Result.Code != zk.OK {
+			t.Fatal(out.Result.Code)
+		}
+	}
+	data := make([]byte, 56<<10-2) // with the name a block is full
+	for range 3 * compact.SpareBytes / len(data) {
+		apply(zk.Txn{Op: zk.OpCreate, Path: "/n", Data: data, ACL: zk.OpenACL(), ParentCversion: -1})
+		apply(zk.Txn{Op: zk.OpSetData, Path: "/n", Data: data, Version: 1})
+		apply(zk.Txn{Op: zk.OpSetACL, Path: "/n", ACL: zk.ReadACL(), Version: 1})
+		apply(zk.Txn{Op: zk.OpDelete, Path: "/n"})
+	}
+	if held := tree.blocks.Held(); held > compact.SpareBytes/8 {
+		t.Errorf("%d bytes are held", held)
+	}
+}
+
+func TestSizesOfData(t *testing.T) {
+	n := znode{size: withRest | withWrite}
+	for _, bytes := range []int{0, 1, DataMax, -1, 100} {
+		n.setSize(bytes)
+		if n.isNull() != (bytes < 0) || n.dataBytes() != max(0, bytes) || n.head() != restBytes+writeBytes {
+			t.Errorf("%d bytes: null %v, %d bytes, %d in front", bytes, n.isNull(), n.dataBytes(), n.head())
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("more than DataMax was accepted")
+		}
+	}()
+	n.setSize(DataMax + 1)
+}
+
+// A million znodes and more are what a server's memory goes to.
+func TestSizeOfAZnode(t *testing.T) {
+	if got := unsafe.Sizeof(znode{}); got != 40 {
+		t.Errorf("a znode has %d bytes", got)
+	}
+}
