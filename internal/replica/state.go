@@ -17,6 +17,7 @@ type State struct {
 	sessions map[zk.SessionID]int32 // timeout in ms
 	loader   *tree.Loader
 	applied  tree.Applied
+	scratch  tree.Scratch // of Sum
 }
 
 // NewState returns the state of a new ensemble, with or without TTL znodes
@@ -59,6 +60,18 @@ func (s *State) ACL(id int64, entries []zk.ACL) error {
 // Node adds a znode of a snapshot.
 func (s *State) Node(path string, data []byte, acl int64, stat zk.StatPersisted) error {
 	return s.load().Node(path, data, acl, stat)
+}
+
+// Sum computes the sums of a znode of a snapshot by itself: it may be called beside all other
+// methods, by one goroutine.
+func (s *State) Sum(path string, data []byte, stat *zk.StatPersisted) (body uint32, znode uint64) {
+	sums := tree.SumsOf(path, data, stat, &s.scratch)
+	return sums.Body, sums.Znode
+}
+
+// NodeSummed is Node with what Sum has returned.
+func (s *State) NodeSummed(path string, data []byte, acl int64, stat zk.StatPersisted, body uint32, znode uint64) error {
+	return s.load().NodeSummed(path, data, acl, stat, tree.Sums{Body: body, Znode: znode})
 }
 
 // Expect makes space for so many znodes of a snapshot.

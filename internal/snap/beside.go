@@ -24,6 +24,8 @@ type entry struct {
 	path   string
 	data   []byte
 	stat   zk.StatPersisted
+	body   uint32 // sums of a znode, see Preparer
+	znode  uint64
 	offset int64 // of a znode in the file
 }
 
@@ -48,18 +50,20 @@ type part struct {
 type relay struct {
 	d    *decoder
 	line *handover.Line[part]
+	sums Preparer // nil if the Sink of the load is none
 }
 
 // loadBeside is load with the decoder on a goroutine that beside starts.
 func (d *decoder) loadBeside(beside func(func())) (info Info, err error) {
 	sink := d.sink
+	to, _ := sink.(Preparer)
 	err = handover.Run(beside, func(l *handover.Line[part]) error {
-		d.sink = &relay{d, l}
+		d.sink = &relay{d, l, to}
 		var err error
 		info, err = d.load()
 		return err
 	}, func(p *part) error {
-		if err := p.pass(sink); err != nil {
+		if err := p.pass(sink, to); err != nil {
 			return d.sinkError(err)
 		}
 		clear(p.entries)
@@ -72,11 +76,10 @@ func (d *decoder) loadBeside(beside func(func())) (info Info, err error) {
 	return info, nil
 }
 
-// pass gives a part to a Sink.
-func (p *part) pass(sink Sink) error {
-	to, prepares := sink.(Preparer)
+// pass gives a part to a Sink, which is a Preparer if to is not nil.
+func (p *part) pass(sink Sink, to Preparer) error {
 	for i := range p.entries {
-		if prepares && i%prepareMax == 0 {
+		if to != nil && i%prepareMax == 0 {
 			p.prepare(to, p.entries[i:min(i+prepareMax, len(p.entries))])
 		}
 		var err error
@@ -86,11 +89,16 @@ func (p *part) pass(sink Sink) error {
 		case callACL:
 			err = sink.ACL(e.number, e.acl)
 		case callExpect:
-			if prepares {
+			if to != nil {
 				to.Expect(int(e.number))
 			}
 		case callNode:
-			if err = sink.Node(e.path, e.data, e.number, e.stat); err != nil {
+			if to != nil {
+				err = to.NodeSummed(e.path, e.data, e.number, e.stat, e.body, e.znode)
+			} else {
+				err = sink.Node(e.path, e.data, e.number, e.stat)
+			}
+			if err != nil {
 				err = nodeError(e.path, e.offset, err)
 			}
 		}
@@ -112,10 +120,16 @@ func (p *part) prepare(to Preparer, next []entry) {
 	to.Prepare(p.paths)
 }
 
-// add adds a call to the part.
-func (r *relay) add(e *entry) error {
+// add returns the next call of the part, to be filled in.
+func (r *relay) add(c call) *entry {
 	p := r.line.Part
-	if p.entries = append(p.entries, *e); len(p.entries) < partNodesMax && len(p.text)+p.weight < partBytes {
+	p.entries = append(p.entries, entry{call: c})
+	return &p.entries[len(p.entries)-1]
+}
+
+// added hands the part over if it is full.
+func (r *relay) added() error {
+	if p := r.line.Part; len(p.entries) < partNodesMax && len(p.text)+p.weight < partBytes {
 		return nil
 	}
 	return r.line.HandOver()
@@ -123,7 +137,9 @@ func (r *relay) add(e *entry) error {
 
 // Session implements Sink.
 func (r *relay) Session(id zk.SessionID, timeoutMs int32) error {
-	return r.add(&entry{call: callSession, number: int64(id), lease: timeoutMs})
+	e := r.add(callSession)
+	e.number, e.lease = int64(id), timeoutMs
+	return r.added()
 }
 
 // ACL implements Sink.
@@ -133,23 +149,22 @@ func (r *relay) ACL(id int64, entries []zk.ACL) error {
 	for i := range entries {
 		p.weight += len(entries[i].Scheme) + len(entries[i].ID)
 	}
-	return r.add(&entry{call: callACL, number: id, acl: entries})
+	e := r.add(callACL)
+	e.number, e.acl = id, entries
+	return r.added()
 }
 
-// Expect implements Preparer.
-func (r *relay) Expect(znodes int) {
-	r.line.Part.entries = append(r.line.Part.entries, entry{call: callExpect, number: int64(znodes)})
-}
-
-// Prepare implements Preparer.
-func (r *relay) Prepare([]string) {}
+// Expect implements expecter.
+func (r *relay) Expect(znodes int) { r.add(callExpect).number = int64(znodes) }
 
 // Node implements Sink.
 func (r *relay) Node(path string, data []byte, acl int64, stat zk.StatPersisted) error {
-	e := entry{call: callNode, number: acl, path: path, data: data, stat: stat, offset: r.d.position()}
-	p := r.line.Part
+	e, p := r.add(callNode), r.line.Part
+	e.number, e.path, e.data, e.stat, e.offset = acl, path, data, stat, r.d.position()
+	if r.sums != nil {
+		e.body, e.znode = r.sums.Sum(path, data, &e.stat)
+	}
 	if len(path)+len(data) > partBytes { // it is not copied
-		p.entries = append(p.entries, e)
 		return r.line.Wait()
 	}
 	start := len(p.text)
@@ -159,5 +174,5 @@ func (r *relay) Node(path string, data []byte, acl int64, stat zk.StatPersisted)
 	if len(data) > 0 { // null stays null, empty stays empty
 		e.data = text[len(path):]
 	}
-	return r.add(&e)
+	return r.added()
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
@@ -22,6 +23,7 @@ type calls struct {
 	count, failAt int
 	expected      int      // of Expect
 	prepared      []string // paths that have not come yet
+	summed        int      // znodes that came with their sums
 }
 
 var errCall = errors.New("this call is refused")
@@ -49,6 +51,21 @@ func (c *calls) Node(path string, data []byte, acl int64, stat zk.StatPersisted)
 		c.prepared = c.prepared[1:]
 	}
 	return c.next(func() error { return c.printer.Node(path, data, acl, stat) })
+}
+
+// Sum is a function of all that it is given, and NodeSummed looks whether it has the right one.
+func (*calls) Sum(path string, data []byte, stat *zk.StatPersisted) (body uint32, znode uint64) {
+	h := fnv.New64()
+	fmt.Fprint(h, path, data == nil, data, *stat)
+	return uint32(h.Sum64()), h.Sum64() * 3
+}
+
+func (c *calls) NodeSummed(path string, data []byte, acl int64, stat zk.StatPersisted, body uint32, znode uint64) error {
+	if wantBody, wantZnode := c.Sum(path, data, &stat); body != wantBody || znode != wantZnode {
+		return fmt.Errorf("%q has the sums of another", path)
+	}
+	c.summed++
+	return c.Node(path, data, acl, stat)
 }
 
 func (c *calls) Expect(znodes int) { c.expected = znodes }
@@ -122,6 +139,9 @@ func TestLoadBesideIsTheSame(t *testing.T) {
 		b.Wait()
 		if size := must1(must1(disk.Open(filepath.Join(dir, file.Name))).Size()); (b.begun == 1) != (size >= besideBytes) {
 			t.Errorf("%q: %d goroutines for %d bytes", c, b.begun, size)
+		}
+		if alone.summed != 0 || beside.summed != b.begun*got.Nodes {
+			t.Errorf("%q: %d and %d znodes of %d came with sums", c, alone.summed, beside.summed, got.Nodes)
 		}
 		if alone.count != count || beside.count != count {
 			t.Errorf("%q: %d and %d calls of %d", c, alone.count, beside.count, count)
@@ -242,8 +262,6 @@ type expecting struct {
 }
 
 func (e *expecting) Expect(znodes int) { e.most = max(e.most, znodes) }
-
-func (*expecting) Prepare([]string) {}
 
 // lists keeps no list of ACLs, and looks at what the heap has while they come.
 type lists struct {

@@ -213,7 +213,7 @@ const (
 // expect tells the sink how many znodes come before it is told again, if all are as long as
 // those that came, which have so many bytes.
 func (d *decoder) expect(nodes int, bytes int64) {
-	if sink, ok := d.sink.(Preparer); ok && d.size > 0 {
+	if sink, ok := d.sink.(expecter); ok && d.size > 0 {
 		sink.Expect(min(nodes*sampleFactor, int(float64(d.size)*float64(nodes)/float64(bytes))))
 	}
 }

@@ -22,12 +22,22 @@ type Sink interface {
 	Node(path string, data []byte, acl int64, stat zk.StatPersisted) error
 }
 
-// Preparer is a Sink that is told what comes, in a large file.
+// Preparer is a Sink that is told what comes, in a large file that is read beside.
 type Preparer interface {
-	// Expect tells now and then how many znodes come before it tells again: a guess.
-	Expect(znodes int)
+	Sink
+	expecter
 	// Prepare tells the paths of some znodes that come next. They are valid only during the call.
 	Prepare(paths []string)
+	// Sum computes what NodeSummed is given for a znode, of that znode alone. It is called where the
+	// file is read, beside all other calls.
+	Sum(path string, data []byte, stat *zk.StatPersisted) (body uint32, znode uint64)
+	// NodeSummed is Node with what Sum has returned, and is called in its place.
+	NodeSummed(path string, data []byte, acl int64, stat zk.StatPersisted, body uint32, znode uint64) error
+}
+
+type expecter interface {
+	// Expect tells now and then how many znodes come before it tells again: a guess.
+	Expect(znodes int)
 }
 
 // Discard is a Sink for a load that only verifies.

@@ -106,7 +106,8 @@ func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Res
 		r.Code = zk.ErrNoNode
 		return
 	}
-	id, exists := t.child(parent, name)
+	hash := t.index.Hash(parent, name)
+	id, exists := t.childOf(parent, name, hash)
 	s := zk.StatPersisted{
 		Czxid: h.Zxid, Mzxid: h.Zxid, Pzxid: h.Zxid, Ctime: h.Time, Mtime: h.Time, EphemeralOwner: storedOwner(h, txn),
 	}
@@ -116,7 +117,9 @@ func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Res
 		r.Code = zk.ErrNodeExists
 	} else {
 		sum := known.bodySum(txn.Path, txn.Data, &t.scratch)
-		id = t.insertUnder(parent, txn.Path, name, txn.Data, sum, t.acls.add(txn.ACL), &s)
+		id = t.insertUnder(parent, txn.Path, name, hash, txn.Data, sum, t.acls.add(txn.ACL), &s)
+		t.countBelow(t.nodes.At(id), 1)
+		t.addDigest(id, &s)
 	}
 	t.raiseParent(parent, h.Zxid, txn.ParentCversion)
 	if exists {

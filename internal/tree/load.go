@@ -15,6 +15,8 @@ type Loader struct {
 	held     []uint32 // one use of each list, released by Finish
 	lastPath string   // parent of the last znode
 	last     uint32
+	more     int32 // znodes of it that are not counted yet, and their data
+	bytes    int64
 	lastACL  int64 // of the last znode that has one in the table
 	lastList uint32
 	hashes   []uint64 // of znodes that come next
@@ -53,18 +55,51 @@ func (l *Loader) ACL(id int64, entries []zk.ACL) {
 // becomes the empty list: nobody but a super user gets in until the log, which
 // has the list, has been replayed.
 func (l *Loader) Node(path string, data []byte, acl int64, s zk.StatPersisted) error {
-	id, err := l.place(path)
-	if err != nil {
-		return err
-	}
-	list := l.use(acl)
-	if id == noNode {
-		_, name := zk.SplitPath(path)
-		l.t.insertUnder(l.last, path, name, data, BodySum(path, data, &l.t.scratch), list, &s)
+	return l.NodeSummed(path, data, acl, s, SumsOf(path, data, &s, &l.t.scratch))
+}
+
+// Sums are what a znode adds to the digest, and the part of that for path and data.
+type Sums struct {
+	Body  uint32
+	Znode uint64
+}
+
+// SumsOf computes them of a znode by itself. It may run beside all else.
+func SumsOf(path string, data []byte, s *zk.StatPersisted, b *Scratch) Sums {
+	body := BodySum(path, data, b)
+	return Sums{body, Checksum(path, body, s, b)}
+}
+
+// NodeSummed is Node for one whose sums are known.
+func (l *Loader) NodeSummed(path string, data []byte, acl int64, s zk.StatPersisted, sums Sums) error {
+	if path == "" || path == "/" {
+		l.replace(rootNode, data, l.use(acl), &s, sums)
 		return nil
 	}
-	l.replace(id, path, data, list, s)
+	parentPath, name := zk.SplitPath(path)
+	if err := l.goTo(parentPath, path); err != nil {
+		return err
+	}
+	hash := l.t.index.Hash(l.last, name)
+	id, exists := l.t.childOf(l.last, name, hash)
+	if exists {
+		l.replace(id, data, l.use(acl), &s, sums)
+		return nil
+	}
+	l.t.insertUnder(l.last, path, name, hash, data, sums.Body, l.use(acl), &s)
+	l.t.digest += sums.Znode
+	l.more++
+	l.bytes += int64(len(data))
 	return nil
+}
+
+// count counts what came below the last parent, of all at one time. No znode is limited yet.
+func (l *Loader) count() {
+	if l.more > 0 {
+		l.t.addBelow(l.last, l.more)
+		l.t.count(l.last, l.more, l.bytes)
+		l.more, l.bytes = 0, 0
+	}
 }
 
 // use adds a use of a list.
@@ -80,42 +115,38 @@ func (l *Loader) use(acl int64) uint32 {
 	return l.lastList
 }
 
-// place finds a znode that exists already, or makes its parent the last one.
-func (l *Loader) place(path string) (uint32, error) {
-	if path == "" || path == "/" {
-		return rootNode, nil
+// goTo makes the parent of the znode at path the last one.
+func (l *Loader) goTo(parentPath, path string) error {
+	if l.last != noNode && parentPath == l.lastPath {
+		return nil
 	}
-	parentPath, name := zk.SplitPath(path)
-	if l.last == noNode || parentPath != l.lastPath {
-		parent, ok := l.t.find(parentPath)
-		if !ok {
-			return noNode, fmt.Errorf("tree: snapshot has %q before its parent", path)
-		}
-		l.last, l.lastPath = parent, strings.Clone(parentPath)
-	}
-	id, ok := l.t.child(l.last, name)
+	parent, ok := l.t.find(parentPath)
 	if !ok {
-		return noNode, nil
+		return fmt.Errorf("tree: snapshot has %q before its parent", path)
 	}
-	return id, nil
+	l.count()
+	l.last, l.lastPath = parent, strings.Clone(parentPath)
+	return nil
 }
 
-func (l *Loader) replace(id uint32, path string, data []byte, acl uint32, s zk.StatPersisted) {
+// replace gives a znode that exists what the snapshot has.
+func (l *Loader) replace(id uint32, data []byte, acl uint32, s *zk.StatPersisted, sums Sums) {
 	n := l.t.nodes.At(id)
 	before := l.t.stat(n)
 	l.t.subDigest(id, &before)
 	l.t.disown(id)
 	l.t.setData(n, data)
-	n.bodySum = BodySum(path, data, &l.t.scratch)
+	n.bodySum = sums.Body
 	l.t.acls.release(l.t.restOf(n).acl, false)
 	l.t.useACL(n, acl)
-	l.t.setStat(n, &s)
+	l.t.setStat(n, s)
 	l.t.own(id)
-	l.t.addDigest(id, &s)
+	l.t.digest += sums.Znode
 }
 
 // Finish ends the loading: the tree contains all transactions up to last.
 func (l *Loader) Finish(last zk.Zxid) {
+	l.count()
 	for _, id := range l.held {
 		l.t.acls.release(id, false)
 	}

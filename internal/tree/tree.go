@@ -205,24 +205,33 @@ func (t *Tree) find(path string) (uint32, bool) {
 
 // child looks up a name under parent.
 func (t *Tree) child(parent uint32, name string) (uint32, bool) {
-	return t.index.Find(t.index.Hash(parent, name), func(id uint32) bool {
+	return t.childOf(parent, name, t.index.Hash(parent, name))
+}
+
+// childOf is child with the hash of both, which insertUnder needs too.
+func (t *Tree) childOf(parent uint32, name string, hash uint64) (uint32, bool) {
+	return t.index.Find(hash, func(id uint32) bool {
 		n := t.nodes.At(id)
 		return n.parent == parent && t.name(n) == name
 	})
 }
 
-// insert adds a znode whose parent exists and which does not exist yet, and
-// links it everywhere but into its parent's stat.
-func (t *Tree) insert(path string, data []byte, acl uint32, s zk.StatPersisted) uint32 {
+// insert adds a znode whose parent exists and which does not exist yet.
+func (t *Tree) insert(path string, data []byte, acl uint32, s zk.StatPersisted) {
 	parentPath, name := zk.SplitPath(path)
 	parent, ok := t.find(parentPath)
 	if !ok {
 		panic("tree: insert without a parent: " + path)
 	}
-	return t.insertUnder(parent, path, name, data, BodySum(path, data, &t.scratch), acl, &s)
+	sum, hash := BodySum(path, data, &t.scratch), t.index.Hash(parent, name)
+	id := t.insertUnder(parent, path, name, hash, data, sum, acl, &s)
+	t.countBelow(t.nodes.At(id), 1)
+	t.addDigest(id, &s)
 }
 
-func (t *Tree) insertUnder(parent uint32, path, name string, data []byte, sum, acl uint32, s *zk.StatPersisted) uint32 {
+// insertUnder adds a znode and links it everywhere but into its parent's stat, the counts of those
+// above it, and the digest.
+func (t *Tree) insertUnder(parent uint32, path, name string, hash uint64, data []byte, sum, acl uint32, s *zk.StatPersisted) uint32 {
 	id := t.nodes.Take()
 	n := t.nodes.At(id)
 	n.parent = parent
@@ -231,9 +240,8 @@ func (t *Tree) insertUnder(parent uint32, path, name string, data []byte, sum, a
 		t.needRest(n).limited = true
 	}
 	t.link(parent, id)
-	t.index.Put(t.index.Hash(parent, name), id)
+	t.index.Put(hash, id)
 	t.own(id)
-	t.addDigest(id, s)
 	return id
 }
 

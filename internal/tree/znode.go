@@ -307,7 +307,7 @@ func (t *Tree) data(n *znode) []byte {
 	return t.blocks.Bytes(n.block, start+n.dataBytes())[start:]
 }
 
-// link puts child at the head of parent's list.
+// link puts child at the head of parent's list. It is counted by countBelow.
 func (t *Tree) link(parent, child uint32) {
 	p, c := t.needRest(t.nodes.At(parent)), t.nodes.At(child)
 	c.next, c.prev = p.first, noNode
@@ -317,16 +317,20 @@ func (t *Tree) link(parent, child uint32) {
 	p.first = child
 	p.children++
 	p.names += int64(t.nameBytes(c))
-	t.countBelow(c, 1)
 }
 
 // countBelow adds a leaf to the counts of all above it, or takes it out.
 func (t *Tree) countBelow(n *znode, sign int32) {
-	for id := n.parent; id != noNode; id = t.nodes.At(id).parent {
-		t.restOf(t.nodes.At(id)).below += sign
-	}
+	t.addBelow(n.parent, sign)
 	if !t.restOf(n).limited {
 		t.count(n.parent, sign, int64(sign)*int64(n.dataBytes()))
+	}
+}
+
+// addBelow counts more znodes below one that has children, and all above it.
+func (t *Tree) addBelow(id uint32, more int32) {
+	for ; id != noNode; id = t.nodes.At(id).parent {
+		t.restOf(t.nodes.At(id)).below += more
 	}
 }
 

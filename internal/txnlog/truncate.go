@@ -1,6 +1,7 @@
 package txnlog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -241,12 +242,20 @@ func writtenEnd(file vfs.File) (int64, error) {
 		if _, err := file.ReadAt(part, end-int64(len(part))); err != nil && err != io.EOF {
 			return 0, err
 		}
-		for i := len(part) - 1; i >= 0; i-- {
-			if part[i] != 0 {
-				return end - int64(len(part)-1-i), nil
-			}
+		if written := len(withoutZeros(part)); written > 0 {
+			return end - int64(len(part)-written), nil
 		}
 		end -= int64(len(part))
 	}
 	return 0, nil
+}
+
+var zeros [4 << 10]byte
+
+// withoutZeros leaves out the zeros at the end, of which there may be tens of MiB in all.
+func withoutZeros(p []byte) []byte {
+	for len(p) >= len(zeros) && bytes.Equal(p[len(p)-len(zeros):], zeros[:]) {
+		p = p[:len(p)-len(zeros)]
+	}
+	return bytes.TrimRight(p, "\x00")
 }

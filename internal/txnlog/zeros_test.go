@@ -1,0 +1,39 @@
+package txnlog
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// Where the zeros begin is found for every end, in a file of more than one read.
+func TestZerosAtTheEnd(t *testing.T) {
+	const size = 2*readBytes + 100
+	disk := vfs.NewMem()
+	file, err := disk.Create(filepath.Join("/", "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Write(make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	check := func(want int64) {
+		t.Helper()
+		if end, err := writtenEnd(file); err != nil || end != want {
+			t.Fatalf("the zeros begin at %d (%v), want %d", end, err, want)
+		}
+	}
+	check(0)
+	for _, edge := range []int64{0, 100, 4 << 10, readBytes, size - readBytes - 4<<10, size - readBytes, size - 8<<10, size - 4<<10, size} {
+		for end := max(1, edge-3); end <= min(size, edge+3); end++ {
+			if _, err := file.WriteAt([]byte{1}, end-1); err != nil {
+				t.Fatal(err)
+			}
+			check(end)
+			if _, err := file.WriteAt([]byte{0}, end-1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
