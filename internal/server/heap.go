@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"time"
 )
 
 // How much garbage may gather between two collections: heapHeadroom, and scannedShare of
@@ -14,28 +15,49 @@ const (
 	scannedShare = 0.5
 )
 
+// What a server that is quiet returns to the system: garbage and free memory, once both are
+// releaseLeast bytes, or releaseShare of what a collection looks through. A server is quiet that
+// has taken no more than quietBytes of memory within quietTime.
+const (
+	quietTime    = time.Second
+	quietBytes   = 1 << 20
+	releaseLeast = 4 << 20
+	releaseShare = 0.25
+)
+
 // TightenHeap keeps the garbage between two collections at a fixed size instead
 // of Go's fixed share, until ctx ends; it returns then. The tree holds nearly
 // all of the memory and nothing for the collector to scan, so collecting costs
 // the same however large the tree is, and a share of it would only be memory
 // for nothing. Watches and sessions are scanned: where they are many a fixed size
 // would be collected again and again for a few more of them, so it is a share of
-// what is scanned there. It sets the whole process's collector: for programs that
-// are a server and nothing else.
+// what is scanned there. A server that has become quiet returns what is garbage.
+// It sets the whole process's collector: for programs that are a server and
+// nothing else.
 func TightenHeap(ctx context.Context) {
 	collected := make(chan struct{}, 1)
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)
 	now := 100
-	for watchCollection(collected); ; watchCollection(collected) {
+	ticker := time.NewTicker(quietTime)
+	defer ticker.Stop()
+	watchCollection(collected)
+	for last := readHeap(); ; {
 		select {
 		case <-ctx.Done():
 			return
+		case <-ticker.C:
+			h := readHeap()
+			if h.mayRelease(last) {
+				debug.FreeOSMemory()
+			}
+			last = h
 		case <-collected:
-		}
-		if want := gcPercent(heapBytes()); want != now {
-			debug.SetGCPercent(want)
-			now = want
+			watchCollection(collected)
+			if want := readHeap().gcPercent(); want != now {
+				debug.SetGCPercent(want)
+				now = want
+			}
 		}
 	}
 }
@@ -53,18 +75,43 @@ func watchCollection(collected chan<- struct{}) {
 	}, collected)
 }
 
-// heapBytes are what the last collection has found in use, and what it looked through.
-func heapBytes() (live, scanned uint64) {
-	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/total:bytes"}}
+// heap is what the runtime tells of memory, in bytes.
+type heap struct {
+	live    uint64 // in use at the end of the last collection
+	scanned uint64 // what that looked through
+	objects uint64 // in use, and garbage
+	free    uint64 // neither, and not returned to the system
+	taken   uint64 // ever
+}
+
+func readHeap() heap {
+	samples := []metrics.Sample{
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/gc/scan/total:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/gc/heap/allocs:bytes"},
+	}
 	metrics.Read(samples)
-	return samples[0].Value.Uint64(), samples[1].Value.Uint64()
+	var n [5]uint64
+	for i := range n {
+		n[i] = samples[i].Value.Uint64()
+	}
+	return heap{n[0], n[1], n[2], n[3], n[4]}
 }
 
 // gcPercent is the share of live bytes that makes the headroom.
-func gcPercent(live, scanned uint64) int {
-	if live == 0 {
+func (h heap) gcPercent() int {
+	if h.live == 0 {
 		return 100
 	}
-	headroom := max(heapHeadroom, uint64(scannedShare*float64(scanned)))
-	return int(min(max(headroom*100/live, 4), 400))
+	headroom := max(heapHeadroom, uint64(scannedShare*float64(h.scanned)))
+	return int(min(max(headroom*100/h.live, 4), 400))
+}
+
+// mayRelease reports whether a server returns what it does not use, by what there was
+// quietTime ago.
+func (h heap) mayRelease(last heap) bool {
+	garbage := h.objects - min(h.live, h.objects)
+	return h.taken-last.taken < quietBytes && garbage+h.free >= max(releaseLeast, uint64(releaseShare*float64(h.scanned)))
 }
