@@ -56,7 +56,11 @@ func domainsOf(v *Reader) *Domains {
 			d.Open = append(d.Open, path)
 			return nil
 		}
-		return n.Children(nil)
+		names := n.Children(nil)
+		for i := range names { // those of the tree move, and nobody looks at a map with it locked
+			names[i] = strings.Clone(names[i])
+		}
+		return names
 	}
 	for _, domain := range ids(auth.MapPath) {
 		for _, id := range ids(auth.MapPath + "/" + domain) {

@@ -15,13 +15,16 @@ const (
 	scannedShare = 0.5
 )
 
-// What a server that is quiet returns to the system: garbage and free memory, once both are
-// releaseLeast bytes, or releaseShare of what a collection looks through. A server is quiet that
-// has taken no more than quietBytes of memory within quietTime.
+// A server is quiet that has taken no more than quietBytes of memory within quietTime. Then what is
+// garbage, or free, returns to the system, if releaseLeast bytes were taken since it last did, or
+// releaseShare of what a collection looks through. Where more than releaseMost are free, as after
+// another tree has come, the runtime returns them by and by: until all are returned nobody else can
+// begin a collection, 140 ms for a GiB.
 const (
 	quietTime    = time.Second
 	quietBytes   = 1 << 20
 	releaseLeast = 4 << 20
+	releaseMost  = 128 << 20
 	releaseShare = 0.25
 )
 
@@ -39,19 +42,25 @@ func TightenHeap(ctx context.Context) {
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)
 	now := 100
-	ticker := time.NewTicker(quietTime)
-	defer ticker.Stop()
+	quiet := time.NewTimer(quietTime)
+	defer quiet.Stop()
 	watchCollection(collected)
+	var returned uint64 // taken when memory was returned
 	for last := readHeap(); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-quiet.C:
 			h := readHeap()
-			if h.mayRelease(last) {
-				debug.FreeOSMemory()
+			if h.mayRelease(last.taken, returned) {
+				returned = h.taken
+				runtime.GC()
+				if readHeap().free <= releaseMost {
+					debug.FreeOSMemory()
+				}
 			}
 			last = h
+			quiet.Reset(quietTime) // from now on, so that no time is shorter
 		case <-collected:
 			watchCollection(collected)
 			if want := readHeap().gcPercent(); want != now {
@@ -79,8 +88,7 @@ func watchCollection(collected chan<- struct{}) {
 type heap struct {
 	live    uint64 // in use at the end of the last collection
 	scanned uint64 // what that looked through
-	objects uint64 // in use, and garbage
-	free    uint64 // neither, and not returned to the system
+	free    uint64 // not in use, not garbage, and not returned to the system
 	taken   uint64 // ever
 }
 
@@ -88,16 +96,15 @@ func readHeap() heap {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"},
 		{Name: "/gc/scan/total:bytes"},
-		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"},
 		{Name: "/gc/heap/allocs:bytes"},
 	}
 	metrics.Read(samples)
-	var n [5]uint64
+	var n [4]uint64
 	for i := range n {
 		n[i] = samples[i].Value.Uint64()
 	}
-	return heap{n[0], n[1], n[2], n[3], n[4]}
+	return heap{n[0], n[1], n[2], n[3]}
 }
 
 // gcPercent is the share of live bytes that makes the headroom.
@@ -109,9 +116,8 @@ func (h heap) gcPercent() int {
 	return int(min(max(headroom*100/h.live, 4), 400))
 }
 
-// mayRelease reports whether a server returns what it does not use, by what there was
-// quietTime ago.
-func (h heap) mayRelease(last heap) bool {
-	garbage := h.objects - min(h.live, h.objects)
-	return h.taken-last.taken < quietBytes && garbage+h.free >= max(releaseLeast, uint64(releaseShare*float64(h.scanned)))
+// mayRelease reports whether a server returns what it does not use, by what was taken quietTime ago
+// and when it last did.
+func (h heap) mayRelease(before, returned uint64) bool {
+	return h.taken-before < quietBytes && h.taken-returned >= max(releaseLeast, uint64(releaseShare*float64(h.scanned)))
 }

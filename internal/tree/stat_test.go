@@ -190,6 +190,79 @@ func TestEachPartOfAStatIsKept(t *testing.T) {
 	}
 }
 
+// A znode that comes twice in a snapshot belongs to the owner that it has the second time.
+func TestAnOwnerIsReplaced(t *testing.T) {
+	owners := []int64{0, 7, 8, zk.ContainerOwner, zk.TTLOwner(500)}
+	for _, first := range owners {
+		for _, second := range owners {
+			l := New(Options{ExtendedTypes: true}).Load()
+			for _, owner := range []int64{first, second} {
+				s := zk.StatPersisted{Czxid: 7, Mzxid: 7, Pzxid: 7, EphemeralOwner: owner}
+				if err := l.Node("/n", nil, -1, s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l.Finish(9)
+			reaps, sessions := 0, map[zk.SessionID]int{}
+			switch zk.KindOfOwner(second, true) {
+			case zk.OwnerSession:
+				sessions[zk.SessionID(second)] = 1
+			case zk.OwnerContainer, zk.OwnerTTL:
+				reaps = 1
+			}
+			if l.t.Reaps() != reaps || l.t.EphemeralCount() != len(sessions) {
+				t.Errorf("%x, then %x: %d to reap, %d ephemerals", first, second, l.t.Reaps(), l.t.EphemeralCount())
+			}
+			for _, owner := range []zk.SessionID{7, 8} {
+				if got := len(l.t.Ephemerals(owner, "")); got != sessions[owner] {
+					t.Errorf("%x, then %x: session %x has %d", first, second, owner, got)
+				}
+			}
+		}
+	}
+}
+
+// What is in the last directory of a snapshot counts for its quotas.
+func TestTheLastDirectoryOfASnapshotCounts(t *testing.T) {
+	l := New(Options{}).Load()
+	s := zk.StatPersisted{Czxid: 1, Mzxid: 1, Pzxid: 1}
+	for _, n := range [][2]string{
+		{"/zookeeper/quota/a", ""}, {"/zookeeper/quota/a/zookeeper_limits", "count=5,bytes=5"},
+		{"/zookeeper/quota/a/zookeeper_stats", "x"}, {"/a", "1"}, {"/a/b", "22"}, {"/a/b/c", "333"}, {"/a/b/d", "4444"},
+	} {
+		if err := l.Node(n[0], []byte(n[1]), -1, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.Finish(2)
+	if n, _ := l.t.Find("/zookeeper/quota/a/zookeeper_stats"); string(n.Data()) != "count=4,bytes=10" {
+		t.Errorf("%q", n.Data())
+	}
+}
+
+func TestLongNamesLeaveNothing(t *testing.T) {
+	tree := New(Options{})
+	var out Applied
+	name := strings.Repeat("n", 50_000)
+	for i := range 3 * compact.SpareBytes / len(name) {
+		path := "/" + name[i%700:]
+		tree.Apply(&zk.TxnHeader{Zxid: zk.Zxid(2*i + 1)}, &zk.Txn{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL(), ParentCversion: -1}, &out)
+		tree.Apply(&zk.TxnHeader{Zxid: zk.Zxid(2*i + 2)}, &zk.Txn{Op: zk.OpDelete, Path: path}, &out)
+	}
+	if held := tree.blocks.Held(); held > compact.SpareBytes/8 {
+		t.Errorf("%d bytes are held", held)
+	}
+}
+
+func TestStatOfTheConfig(t *testing.T) {
+	tree := New(Options{})
+	tree.PutConfig([]byte("server.1=a"), 0x100000007, 99)
+	n, _ := tree.Find(zk.ConfigPath)
+	if s := n.Stat(); s.Mzxid != 0x100000007 || s.Mtime != 99 || s.Version != -1 || s.DataLength != 10 || s.Czxid != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // A block that a znode has left is free.
 func TestAMoveLeavesNothingBehind(t *testing.T) {
 	tree := New(Options{})

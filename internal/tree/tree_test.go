@@ -111,6 +111,14 @@ func (w *world) apply(session zk.SessionID, txn zk.Txn) {
 	h := zk.TxnHeader{Session: session, Zxid: w.zxid, Time: int64(1000 + w.zxid), Op: txn.Op}
 	w.tree.Apply(&h, &txn, &w.out)
 	w.log = append(w.log, logged{h, txn})
+	if n, ok := w.tree.Find(txn.Path); ok && !strings.HasSuffix(txn.Path, "/"+statsName) && w.out.Result.Code == zk.OK && (txn.Op.IsCreate() || txn.Op == zk.OpSetData || txn.Op == zk.OpSetACL) {
+		if w.out.Result.Stat != n.Stat() {
+			panic(fmt.Sprintf("%v of %.40q tells %+v, and the tree has %+v", txn.Op, txn.Path, w.out.Result.Stat, n.Stat()))
+		}
+	}
+	if plain != (rest{}) {
+		panic(fmt.Sprintf("%v of %.40q has written into what all znodes without a rest share", txn.Op, txn.Path))
+	}
 }
 
 // remake deletes a directory with all that is below it, the deepest first, and
@@ -521,6 +529,18 @@ func TestReapableNamesUnusedContainersAndExpiredTTLs(t *testing.T) {
 	}
 	if got, next := w.tree.Reapable(w.tree.Reaps(), 400_000, 300_000, 10, 1<<20); next != 0 || !slices.Equal(got, []string{"/fresh", "/ttl", "/used"}) {
 		t.Fatalf("reapable later %v", got)
+	}
+	// The time of a TTL begins with each write.
+	w.apply(1, zk.Txn{Op: zk.OpSetData, Path: "/ttl", Data: []byte("x"), Version: 1})
+	n, _ := w.tree.Find("/ttl")
+	for _, c := range []struct {
+		at   int64
+		want bool
+	}{{n.Persisted().Mtime + 500, false}, {n.Persisted().Mtime + 501, true}} {
+		got, _ := w.tree.Reapable(w.tree.Reaps(), c.at, 0, 10, 1<<20)
+		if slices.Contains(got, "/ttl") != c.want {
+			t.Errorf("reapable %d ms after a write: %v", c.at-n.Persisted().Mtime, got)
+		}
 	}
 }
 
