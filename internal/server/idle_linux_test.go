@@ -206,7 +206,12 @@ func TestIdleConnectionIsWrittenTo(t *testing.T) {
 		},
 		"it resets":        func(_ *testing.T, _ *Server, _ *conn, p *peer) { reset(p.socket) },
 		"the session ends": func(_ *testing.T, s *Server, _ *conn, p *peer) { s.ExpireSession(p.id) },
-		"it takes nothing": func(_ *testing.T, _ *Server, c *conn, _ *peer) { _ = c.socket.SetWriteDeadline(time.Now()) },
+		"it takes nothing": func(t *testing.T, s *Server, c *conn, _ *peer) {
+			awaittest.Until(t, "its write has failed", func() bool { // the server may have begun another one
+				_ = c.socket.SetWriteDeadline(time.Now())
+				return s.conns.get(c.id) == nil
+			})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := patient(t, nil)
@@ -215,6 +220,8 @@ func TestIdleConnectionIsWrittenTo(t *testing.T) {
 			other.must(zk.OK, create(path, "", 0))
 			p.must(zk.OK, zk.Request{Op: zk.OpAddWatch, Path: path, Watches: zk.WatchPersistent})
 			p.must(zk.OK, zk.Request{Op: zk.OpPing})
+			other.must(zk.OK, zk.Request{Op: zk.OpPing})
+			becomes(t, s, 2) // else its own goroutine may write the first events, and wait for the client
 			c := s.conns.all()[0]
 			_ = c.socket.(*net.TCPConn).SetWriteBuffer(4 << 10)
 			_ = p.socket.(*net.TCPConn).SetReadBuffer(4 << 10)
