@@ -88,3 +88,39 @@ func BenchmarkZnode(b *testing.B) {
 	}
 	b.ReportMetric(float64(bytes)/float64(b.N*parents*(each+1)), "B/znode")
 }
+
+// BenchmarkScan is what a snapshot asks a tree for, per znode of 100 bytes.
+func BenchmarkScan(b *testing.B) {
+	const directories, each = 100, 2000
+	tree := New(Options{})
+	var out Applied
+	zxid := zk.Zxid(0)
+	create := func(path string) {
+		zxid++
+		tree.Apply(&zk.TxnHeader{Zxid: zxid, Time: 1}, &zk.Txn{Op: zk.OpCreate, Path: path, Data: make([]byte, 100), ACL: zk.OpenACL(), ParentCversion: -1}, &out)
+	}
+	for i := range directories {
+		create(fmt.Sprintf("/d%04d", i))
+		for j := range each {
+			create(fmt.Sprintf("/d%04d/n%06d", i, j))
+		}
+	}
+	text := make([]byte, 0, 1<<10)
+	b.ReportAllocs()
+	for b.Loop() {
+		s, n := tree.NewScan(), 0
+		var e Entry
+		for {
+			var more bool
+			if text, more = s.Next(&e, text[:0]); !more {
+				break
+			}
+			n++
+		}
+		s.End()
+		if n < directories*each {
+			b.Fatal(n)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*directories*each), "ns/znode")
+}

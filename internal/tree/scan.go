@@ -68,13 +68,13 @@ func (s *Scan) Next(e *Entry, text []byte) (longer []byte, ok bool) {
 	}
 	t, n := s.t, s.t.nodes.At(s.at)
 	start := len(text)
+	name, data := t.text(n)
 	if s.at != rootNode {
 		if n.parent != s.parent {
 			s.parent, s.prefix = n.parent, zk.JoinPath(t.path(n.parent), "")
 		}
-		text = append(append(text, s.prefix...), t.name(n)...)
+		text = append(append(text, s.prefix...), name...)
 	}
-	data := t.data(n)
 	pathEnd := len(text)
 	text = append(text, data...)
 	e.Path = unsafe.String(unsafe.SliceData(text[start:pathEnd]), pathEnd-start)

@@ -307,6 +307,19 @@ func (t *Tree) data(n *znode) []byte {
 	return t.blocks.Bytes(n.block, start+n.dataBytes())[start:]
 }
 
+// text is name and data, of one look at the block; they alias the arena.
+func (t *Tree) text(n *znode) (name string, data []byte) {
+	start, size := n.head()+1, t.nameBytes(n)
+	b := t.blocks.Bytes(n.block, start+size+n.dataBytes())
+	if !n.isNull() {
+		data = b[start+size:]
+	}
+	if size > 0 {
+		name = unsafe.String(&b[start], size)
+	}
+	return name, data
+}
+
 // link puts child at the head of parent's list. It is counted by countBelow.
 func (t *Tree) link(parent, child uint32) {
 	p, c := t.needRest(t.nodes.At(parent)), t.nodes.At(child)
