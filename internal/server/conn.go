@@ -287,13 +287,13 @@ func (c *conn) begin(n int) {
 // it, after the reply is in the outbox, and discount before it wakes the connection.
 func (c *conn) finish(bytes int64) {
 	c.finished++
-	c.longs.Load().answered(c.finished, c.server)
 	c.done.count++
 	c.done.bytes += bytes
 }
 
 // discount takes what the loop has answered off what is on its way: at the end of a step,
-// for all at once, since the goroutines of connections count there as well.
+// for all at once, since the goroutines of connections count there as well. What those requests
+// have held of the budget is released after that: never are more on their way than it has space for.
 func (c *conn) discount() {
 	a := &c.done
 	if a.count == 0 {
@@ -302,6 +302,7 @@ func (c *conn) discount() {
 	c.inFlight.Add(-a.count)
 	c.server.inFlight.Add(-int64(a.count))
 	c.server.requestBytes.Add(-a.bytes)
+	c.longs.Load().answered(c.finished, c.server)
 	*a = discounted{}
 }
 
