@@ -245,10 +245,13 @@ func TestVotesOfAnElectionAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	others := slices.DeleteFunc([]int{1, 2, 3}, func(id int) bool { return id == first })
-	if err := e.Await(ctx, func() bool { return e.Server(others[0]).Serves() && e.Server(others[1]).Serves() }); err != nil {
+	var leader int64
+	if err := e.Await(ctx, func() bool { // at first both still serve, since they do not know yet
+		leader = int64(e.Leader())
+		return leader != 0 && leader != int64(first) && e.Server(others[0]).Serves() && e.Server(others[1]).Serves()
+	}); err != nil {
 		t.Fatal(err)
 	}
-	leader := int64(e.Leader())
 	for _, id := range others {
 		var all []electionEntry
 		if err := json.Unmarshal([]byte(askAt(t, e.Addr(id), "vote")), &all); err != nil || len(all) < 2 {
