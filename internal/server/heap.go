@@ -42,25 +42,21 @@ func TightenHeap(ctx context.Context) {
 	before := debug.SetGCPercent(100)
 	defer debug.SetGCPercent(before)
 	now := 100
-	quiet := time.NewTimer(quietTime)
-	defer quiet.Stop()
+	timer := time.NewTimer(quietTime)
+	defer timer.Stop()
 	watchCollection(collected)
-	var returned uint64 // taken when memory was returned
-	for last := readHeap(); ; {
+	for q := (lull{last: readHeap().taken}); ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-quiet.C:
-			h := readHeap()
-			if h.mayRelease(last.taken, returned) {
-				returned = h.taken
-				runtime.GC()
-				if readHeap().free <= releaseMost {
+		case <-timer.C:
+			if q.returns(readHeap()) {
+				runtime.GC() // only now it is known what is free
+				if readHeap().atOnce() {
 					debug.FreeOSMemory()
 				}
 			}
-			last = h
-			quiet.Reset(quietTime) // from now on, so that no time is shorter
+			timer.Reset(quietTime) // from now on, so that no time is shorter
 		case <-collected:
 			watchCollection(collected)
 			if want := readHeap().gcPercent(); want != now {
@@ -116,8 +112,20 @@ func (h heap) gcPercent() int {
 	return int(min(max(headroom*100/h.live, 4), 400))
 }
 
-// mayRelease reports whether a server returns what it does not use, by what was taken quietTime ago
-// and when it last did.
-func (h heap) mayRelease(before, returned uint64) bool {
-	return h.taken-before < quietBytes && h.taken-returned >= max(releaseLeast, uint64(releaseShare*float64(h.scanned)))
+// atOnce reports whether what is free may return to the system all at one time.
+func (h heap) atOnce() bool { return h.free <= releaseMost }
+
+// lull is what a server had taken of memory quietTime ago, and when memory last returned to the
+// system.
+type lull struct{ last, returned uint64 }
+
+// returns reports, after a quietTime, whether memory returns to the system now.
+func (q *lull) returns(h heap) bool {
+	least := max(releaseLeast, uint64(releaseShare*float64(h.scanned)))
+	now := h.taken-q.last < quietBytes && h.taken-q.returned >= least
+	q.last = h.taken
+	if now {
+		q.returned = h.taken
+	}
+	return now
 }

@@ -38,26 +38,36 @@ func TestHeapGrowsByWhatACollectionLooksThrough(t *testing.T) {
 }
 
 // Memory is returned once a server is quiet and has taken enough of it, and what a collection
-// costs is in proportion to that.
+// costs is in proportion to that. A server that stays quiet collects no more.
 func TestAQuietServerReturnsMemory(t *testing.T) {
 	const mib = 1 << 20
-	for _, c := range []struct {
-		what             string
-		scanned          uint64
-		before, returned uint64 // taken of 900 MiB a second ago, and when memory was returned
-		want             bool
+	var q lull
+	for i, c := range []struct {
+		what    string
+		taken   uint64
+		scanned uint64
+		want    bool
 	}{
-		{"after a load", 10 * mib, 900 * mib, 100 * mib, true},
-		{"just enough", 10 * mib, 900*mib - 1000, 896 * mib, true},
-		{"under load", 10 * mib, 899 * mib, 100 * mib, false},
-		{"too little", 10 * mib, 900 * mib, 896*mib + 1, false},
-		{"watches", 400 * mib, 900 * mib, 801 * mib, false},
-		{"watches, and more garbage", 400 * mib, 900 * mib, 800 * mib, true},
+		{"under load", 100 * mib, 10 * mib, false},
+		{"still", 101 * mib, 10 * mib, false},
+		{"after it", 101*mib + 1000, 10 * mib, true},
+		{"nothing happens", 101*mib + 1000, 10 * mib, false},
+		{"a little", 102 * mib, 10 * mib, false},
+		{"a little more", 103*mib - 1, 10 * mib, false},
+		{"and more", 104*mib - 2, 10 * mib, false},
+		{"too little in all", 105*mib - 3, 10 * mib, false},
+		{"enough", 105*mib + 1000, 10 * mib, true},
+		{"another load", 204 * mib, 400 * mib, false},
+		{"too little for what is scanned", 204*mib + 1, 400 * mib, false},
+		{"enough for it", 205*mib + 1000 - mib/2, 398 * mib, true},
+		{"nothing again", 205*mib + 1000 - mib/2, 10 * mib, false},
 	} {
-		h := heap{scanned: c.scanned, taken: 900 * mib}
-		if got := h.mayRelease(c.before, c.returned); got != c.want {
-			t.Errorf("%s: %v", c.what, got)
+		if got := q.returns(heap{scanned: c.scanned, taken: c.taken}); got != c.want {
+			t.Errorf("%d, %s: %v", i, c.what, got)
 		}
+	}
+	if !(heap{free: releaseMost}).atOnce() || (heap{free: releaseMost + 1}).atOnce() {
+		t.Error("the bound of what is returned at one time does not hold")
 	}
 }
 

@@ -300,11 +300,8 @@ func (t *Tree) name(n *znode) string {
 
 // data returns a znode's data, nil for null; they alias the arena.
 func (t *Tree) data(n *znode) []byte {
-	if n.isNull() {
-		return nil
-	}
-	start := t.nameEnd(n)
-	return t.blocks.Bytes(n.block, start+n.dataBytes())[start:]
+	_, data := t.text(n)
+	return data
 }
 
 // text is name and data, of one look at the block; they alias the arena.
