@@ -66,7 +66,7 @@ func (p *Prep) create(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	if most := p.opts.EphemeralBytesMax; txn.Ephemeral && most > 0 && p.ephemeralBytes(o.Session)+tree.EphemeralCost(path) > most {
 		return fmt.Errorf("%w: the ephemerals of the session take more than %d bytes, of which each takes its path and 64", zk.ErrQuotaExceeded, most)
 	}
-	p.known = tree.Known{At: parent.at, BodySum: p.recordCreate(txn, &parent, &there, o), Summed: true}
+	p.known = tree.Known{At: parent.at, Summed: true, BodySum: p.recordCreate(txn, &parent, &there, o)}
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (p *Prep) recordCreate(txn *zk.Txn, parent, there *change, o *Origin) uint3
 	p.change(parent, &up, o.Zxid)
 	sum := tree.BodySum(txn.Path, txn.Data, &p.scratch)
 	p.change(there, &change{
-		path: txn.Path, exists: true, acl: acl.New(txn.ACL), dataLen: int32(len(txn.Data)), bodySum: sum,
+		path: txn.Path, exists: true, acl: acl.New(txn.ACL), dataLen: int32(len(txn.Data)), bodySum: sum, summed: true,
 		stat: zk.StatPersisted{
 			Czxid: o.Zxid, Mzxid: o.Zxid, Pzxid: o.Zxid, Ctime: o.TimeMs, Mtime: o.TimeMs, EphemeralOwner: owner,
 		},

@@ -15,6 +15,7 @@ func TestADecisionKnowsTheSumOfTheBody(t *testing.T) {
 	w := newTwin()
 	set := zk.Request{Op: zk.OpSetData, Path: "/a", Data: make([]byte, 3), Version: -1}
 	none := zk.Request{Op: zk.OpDelete, Path: "/none", Version: -1}
+	var data []byte // of /a until now
 	for i, r := range []zk.Request{
 		node("/a"), none, set, {Op: zk.OpMulti, Ops: []zk.Request{set}}, set, {Op: zk.OpDelete, Path: "/a", Version: -1},
 		node("/a"), {Op: zk.OpCreate, Path: "/a", ACL: zk.OpenACL()}, set, {Op: zk.OpCloseSession},
@@ -27,9 +28,14 @@ func TestADecisionKnowsTheSumOfTheBody(t *testing.T) {
 			}
 			continue
 		}
-		if want := tree.BodySum(txn.Path, txn.Data, new(tree.Scratch)); !known.Summed || known.BodySum != want {
-			t.Errorf("%s: %+v, not %x", r.Op, known, want)
+		want, before := tree.BodySum(txn.Path, txn.Data, new(tree.Scratch)), uint32(0)
+		if r.Op == zk.OpSetData {
+			before = tree.BodySum(txn.Path, data, new(tree.Scratch))
 		}
+		if !known.Summed || known.BodySum != want || known.Before != before {
+			t.Errorf("%s: %+v, not %x, %x before", r.Op, known, want, before)
+		}
+		data = txn.Data
 	}
 }
 
@@ -99,7 +105,11 @@ func sumBelow(t *tree.Tree, path string) uint64 {
 	if path == "/" {
 		own, below = "", "/"
 	}
-	sum := tree.Checksum(own, tree.BodySum(path, n.Data(), &scratch), &stat, &scratch)
+	body := tree.BodySum(path, n.Data(), &scratch)
+	if kept := n.BodySum(path, &scratch); kept != body {
+		panic(fmt.Sprintf("%s has the sum %x, and is said to have %x", path, body, kept))
+	}
+	sum := tree.Checksum(own, body, &stat, &scratch)
 	for _, name := range n.Children(nil) {
 		sum += sumBelow(t, below+name)
 	}

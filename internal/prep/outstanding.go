@@ -13,15 +13,17 @@ import (
 type change struct {
 	path     string
 	zxid     zk.Zxid
-	exists   bool
 	stat     zk.StatPersisted
 	children int32
 	dataLen  int32
 	acl      acl.List
+	node     tree.Node // that this was filled in from, until bodySum is known
 	bodySum  uint32
+	summed   bool // bodySum is known: always, once this is recorded
+	exists   bool
+	current  bool    // no later change of the path
 	sum      uint64  // its part of the digest, 0 if that is not known
 	before   *change // what path was when this change was decided, nil if as in the tree
-	current  bool    // no later change of the path
 	ends     int64   // in place of a path, the owner whose znodes go with its session
 	at       tree.Place
 	made     int64 // bytes of the path, if this makes a znode that goes with a session
@@ -189,7 +191,7 @@ func (p *Prep) Changing(path string) bool {
 func fromTree(path string, n tree.Node, c *change) {
 	*c = change{
 		path: path, exists: true, stat: n.Persisted(), children: int32(n.NumChildren()), dataLen: int32(n.DataBytes()),
-		acl: n.ACL(), bodySum: n.BodySum(), at: n.Place(),
+		acl: n.ACL(), node: n, at: n.Place(),
 	}
 }
 
@@ -200,6 +202,10 @@ func (p *Prep) change(old, c *change, zxid zk.Zxid) {
 	if c.exists && !old.exists && c.stat.EphemeralOwner != 0 {
 		c.made = tree.EphemeralCost(c.path)
 	}
+	if c.exists && !c.summed { // the data stay what they are
+		c.bodySum, c.summed = old.body(&p.scratch), true
+	}
+	c.node = tree.Node{}
 	c.sum = c.checksum(&p.scratch)
 	p.digest += c.sum - old.checksum(&p.scratch)
 	p.outstanding.record(c)
@@ -211,7 +217,15 @@ func (c *change) checksum(b *tree.Scratch) uint64 {
 	if !c.exists || c.sum != 0 {
 		return c.sum
 	}
-	return tree.Checksum(c.path, c.bodySum, &c.stat, b)
+	return tree.Checksum(c.path, c.body(b), &c.stat, b)
+}
+
+// body is the sum of path and data. That of a leaf in the tree is computed when it is asked for.
+func (c *change) body(b *tree.Scratch) uint32 {
+	if !c.summed {
+		c.bodySum, c.summed = c.node.BodySum(c.path, b), true
+	}
+	return c.bodySum
 }
 
 // ephemeralBytes returns about what the ephemerals cost that a session will own: those

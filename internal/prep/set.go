@@ -43,9 +43,9 @@ func (p *Prep) setData(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	next.stat.Version = nextVersion(node.stat.Version)
 	next.stat.Mzxid, next.stat.Mtime = o.Zxid, o.TimeMs
 	next.dataLen = int32(len(r.Data))
-	next.bodySum = tree.BodySum(r.Path, r.Data, &p.scratch)
+	next.bodySum, next.summed = tree.BodySum(r.Path, r.Data, &p.scratch), true
 	p.change(&node, &next, o.Zxid)
-	p.known = tree.Known{At: node.at, BodySum: next.bodySum, Summed: true}
+	p.known = tree.Known{At: node.at, Summed: true, BodySum: next.bodySum, Before: node.bodySum}
 	txn.Op, txn.Path, txn.Data, txn.Version = zk.OpSetData, r.Path, r.Data, next.stat.Version
 	return nil
 }

@@ -28,8 +28,9 @@ func (t *Tree) Apply(h *zk.TxnHeader, txn *zk.Txn, out *Applied) { t.ApplyKnown(
 // find it out again. The zero value is nothing.
 type Known struct {
 	At      Place  // of the znode that is set, or of the parent of the one that is created
-	BodySum uint32 // of the znode that is set or created, if it is summed
-	Summed  bool
+	Summed  bool   // the sums below are known
+	BodySum uint32 // of the znode that is set or created
+	Before  uint32 // BodySum of the znode that is set, before that
 }
 
 // bodySum is that of a path and the data that it gets.
@@ -119,9 +120,9 @@ func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Res
 		sum := known.bodySum(txn.Path, txn.Data, &t.scratch)
 		id = t.insertUnder(parent, txn.Path, name, hash, txn.Data, sum, t.acls.add(txn.ACL), &s)
 		t.countBelow(t.nodes.At(id), 1)
-		t.addDigest(id, &s)
+		t.addDigest(id, sum, &s)
 	}
-	t.raiseParent(parent, h.Zxid, txn.ParentCversion)
+	t.raiseParent(parent, parentPath, h.Zxid, txn.ParentCversion)
 	if exists {
 		return
 	}
@@ -147,7 +148,7 @@ func storedOwner(h *zk.TxnHeader, txn *zk.Txn) int64 {
 
 // raiseParent moves the parent's numbers forward, never back: in a replay they
 // may be ahead already (ZOOKEEPER-3249).
-func (t *Tree) raiseParent(parent uint32, zxid zk.Zxid, cversion int32) {
+func (t *Tree) raiseParent(parent uint32, path string, zxid zk.Zxid, cversion int32) {
 	n := t.nodes.At(parent)
 	p := t.needRest(n)
 	if cversion == -1 {
@@ -156,11 +157,11 @@ func (t *Tree) raiseParent(parent uint32, zxid zk.Zxid, cversion int32) {
 	if cversion <= p.cversion {
 		return
 	}
-	s := t.stat(n)
-	t.subDigest(parent, &s)
+	sum, s := t.bodySum(n, path), t.stat(n)
+	t.subDigest(parent, sum, &s)
 	p.cversion, p.pzxid = cversion, zxid
 	s.Cversion, s.Pzxid = cversion, zxid
-	t.addDirectory(parent, &s)
+	t.addDirectory(parent, sum, &s)
 }
 
 // applyDelete deletes a znode. The parent's pzxid rises even if the znode has
@@ -176,11 +177,11 @@ func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
 		return zk.ErrNoNode
 	}
 	if p := t.nodes.At(parent); h.Zxid > t.pzxid(p) {
-		s := t.stat(p)
-		t.subDigest(parent, &s)
-		t.needRest(p).pzxid = h.Zxid
-		s.Pzxid = h.Zxid
-		t.addDirectory(parent, &s)
+		r := t.needRest(p)
+		sum, s := t.bodySum(p, parentPath), t.stat(p)
+		t.subDigest(parent, sum, &s)
+		r.pzxid, s.Pzxid = h.Zxid, h.Zxid
+		t.addDirectory(parent, sum, &s)
 	}
 	id, ok := t.child(parent, name)
 	if !ok {
@@ -190,7 +191,7 @@ func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
 		t.applyDelete(h, t.path(child), out)
 	}
 	list := Node{t, id}.ACL()
-	bytes := int64(t.nodes.At(id).dataBytes())
+	bytes := int64(t.dataBytes(t.nodes.At(id)))
 	t.remove(id, path)
 	t.quotaDeleted(path)
 	t.charge(path, -1, -bytes, out)
@@ -205,19 +206,23 @@ func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Re
 		r.Code = zk.ErrNoNode
 		return
 	}
-	n := t.nodes.At(id)
-	s := t.stat(n)
-	t.subDigest(id, &s)
+	n, usage := t.nodes.At(id), t.isUsage(txn.Path)
+	sum, s := known.Before, t.stat(n)
+	if !known.Summed || usage { // which a server writes by itself, unknown to what decides
+		sum = t.bodySum(n, txn.Path)
+	}
+	t.subDigest(id, sum, &s)
 	grown := int64(0)
-	if !t.isUsage(txn.Path) {
-		grown = int64(len(txn.Data)) - int64(n.dataBytes())
+	if !usage {
+		grown = int64(len(txn.Data)) - int64(t.dataBytes(n))
 		t.setData(n, txn.Data)
-		n.bodySum = known.bodySum(txn.Path, txn.Data, &t.scratch)
+		sum = known.bodySum(txn.Path, txn.Data, &t.scratch)
 		t.noteLimits(txn.Path)
 	}
 	t.setWritten(n, h.Zxid, h.Time, txn.Version)
+	t.keepSum(n, sum)
 	s.Mzxid, s.Mtime, s.Version = h.Zxid, h.Time, txn.Version
-	t.addDigest(id, &s)
+	t.addDigest(id, sum, &s)
 	t.charge(txn.Path, 0, grown, out)
 	r.Stat, r.Data = t.clientStat(n, &s), txn.Data
 	out.add(zk.EventNodeDataChanged, txn.Path, Node{t, id}.ACL())
@@ -230,12 +235,12 @@ func (t *Tree) applySetACL(txn *zk.Txn, r *zk.Result) {
 		return
 	}
 	n := t.nodes.At(id)
-	s := t.stat(n)
-	t.subDigest(id, &s)
+	sum, s := t.bodySum(n, txn.Path), t.stat(n)
+	t.subDigest(id, sum, &s)
 	t.setACL(n, txn.ACL)
 	t.needRest(n).aversion = txn.Version
 	s.Aversion = txn.Version
-	t.addDigest(id, &s)
+	t.addDigest(id, sum, &s)
 	r.Stat = t.clientStat(n, &s)
 }
 

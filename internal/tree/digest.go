@@ -10,8 +10,9 @@ import (
 
 // The digest of a tree (version 2, ZOOKEEPER-3114) is the sum modulo 2^64, over
 // all znodes, of the CRC-32 of path, data and 60 bytes of stat. A CRC goes on
-// where it stopped, so the part over path and data, which may be long, is kept
-// with the znode, and a change of the stat costs 60 bytes only.
+// where it stopped, so the part over path and data, which may be long, is kept with
+// a znode that was written or has a rest: with a directory above all, whose stat
+// changes with each child. That of others is computed when it is needed.
 
 const statBytes = 60
 
@@ -109,37 +110,78 @@ func (t *Tree) KeepDigest() {
 	t.past = append(t.past, PastDigest{t.last, t.digest})
 }
 
-// addDigest and subDigest stand around every change of a znode, and are told its stat after and
-// before it.
-func (t *Tree) addDigest(id uint32, s *zk.StatPersisted) { t.digest += t.checksum(id, s) }
-
-func (t *Tree) subDigest(id uint32, s *zk.StatPersisted) {
-	if id == t.directory.id {
-		t.digest -= t.directory.sum
-		t.directory = summed{}
-		return
+// sumOf is the BodySum of a znode at path.
+func (t *Tree) sumOf(n *znode, path string, b *Scratch) uint32 {
+	switch {
+	case n.head&summed == 0:
+		return BodySum(path, t.data(n), b)
+	case n.head&withWrite != 0:
+		return binary.LittleEndian.Uint32(t.sumPlace(n))
 	}
-	t.digest -= t.checksum(id, s)
+	return t.restOf(n).bodySum
 }
 
-// summed is what a znode adds to the digest, and noNode for none.
-type summed struct {
+// sumPlace is where the BodySum of a znode is that was written.
+func (t *Tree) sumPlace(n *znode) []byte {
+	end := n.head.bytes()
+	return t.blocks.Bytes(n.block, end)[end-4:]
+}
+
+// bodySum is sumOf for a change, which keeps it.
+func (t *Tree) bodySum(n *znode, path string) uint32 {
+	sum := t.sumOf(n, path, &t.scratch)
+	if n.head&summed == 0 {
+		t.keepSum(n, sum)
+	}
+	return sum
+}
+
+// keepSum keeps the BodySum of a znode that was written or has a rest.
+func (t *Tree) keepSum(n *znode, sum uint32) {
+	switch {
+	case n.head&withWrite != 0:
+		binary.LittleEndian.PutUint32(t.sumPlace(n), sum)
+	case n.head&withRest != 0:
+		t.restOf(n).bodySum = sum
+	default:
+		return
+	}
+	n.head |= summed
+}
+
+// addDigest and subDigest stand around every change of a znode, and are told its BodySum and its
+// stat after and before it.
+func (t *Tree) addDigest(id, bodySum uint32, s *zk.StatPersisted) {
+	t.digest += t.checksum(id, bodySum, s)
+}
+
+func (t *Tree) subDigest(id, bodySum uint32, s *zk.StatPersisted) {
+	if id == t.directory.id {
+		t.digest -= t.directory.sum
+		t.directory = share{}
+		return
+	}
+	t.digest -= t.checksum(id, bodySum, s)
+}
+
+// share is what a znode adds to the digest, and noNode for none.
+type share struct {
 	id  uint32
 	sum uint64
 }
 
 // addDirectory is addDigest for a znode whose children come and go, mostly many of them: what it
 // adds is kept until it is taken out.
-func (t *Tree) addDirectory(id uint32, s *zk.StatPersisted) {
-	t.directory = summed{id, t.checksum(id, s)}
+func (t *Tree) addDirectory(id, bodySum uint32, s *zk.StatPersisted) {
+	t.directory = share{id, t.checksum(id, bodySum, s)}
 	t.digest += t.directory.sum
 }
 
-func (t *Tree) checksum(id uint32, s *zk.StatPersisted) uint64 {
+func (t *Tree) checksum(id, bodySum uint32, s *zk.StatPersisted) uint64 {
 	if t.belowSystem(id) {
 		return 0
 	}
-	return statSum(t.nodes.At(id).bodySum, s, &t.scratch)
+	return statSum(bodySum, s, &t.scratch)
 }
 
 // systemNode is /zookeeper: the second record of every tree.

@@ -73,7 +73,7 @@ func SumsOf(path string, data []byte, s *zk.StatPersisted, b *Scratch) Sums {
 // NodeSummed is Node for one whose sums are known.
 func (l *Loader) NodeSummed(path string, data []byte, acl int64, s zk.StatPersisted, sums Sums) error {
 	if path == "" || path == "/" {
-		l.replace(rootNode, data, l.use(acl), &s, sums)
+		l.replace(rootNode, path, data, l.use(acl), &s, sums)
 		return nil
 	}
 	parentPath, name := zk.SplitPath(path)
@@ -83,7 +83,7 @@ func (l *Loader) NodeSummed(path string, data []byte, acl int64, s zk.StatPersis
 	hash := l.t.index.Hash(l.last, name)
 	id, exists := l.t.childOf(l.last, name, hash)
 	if exists {
-		l.replace(id, data, l.use(acl), &s, sums)
+		l.replace(id, path, data, l.use(acl), &s, sums)
 		return nil
 	}
 	l.t.insertUnder(l.last, path, name, hash, data, sums.Body, l.use(acl), &s)
@@ -130,16 +130,16 @@ func (l *Loader) goTo(parentPath, path string) error {
 }
 
 // replace gives a znode that exists what the snapshot has.
-func (l *Loader) replace(id uint32, data []byte, acl uint32, s *zk.StatPersisted, sums Sums) {
+func (l *Loader) replace(id uint32, path string, data []byte, acl uint32, s *zk.StatPersisted, sums Sums) {
 	n := l.t.nodes.At(id)
 	before := l.t.stat(n)
-	l.t.subDigest(id, &before)
+	l.t.subDigest(id, l.t.bodySum(n, path), &before)
 	l.t.disown(id)
 	l.t.setData(n, data)
-	n.bodySum = sums.Body
 	l.t.acls.release(l.t.restOf(n).acl, false)
 	l.t.useACL(n, acl)
 	l.t.setStat(n, s)
+	l.t.keepSum(n, sums.Body)
 	l.t.own(id)
 	l.t.digest += sums.Znode
 }

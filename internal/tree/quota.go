@@ -152,7 +152,7 @@ func (t *Tree) count(id uint32, more int32, bytes int64) {
 // counted returns the sums of a znode, itself included.
 func (t *Tree) counted(n *znode) Usage {
 	r := t.restOf(n)
-	return Usage{1 + int64(r.counted), int64(n.dataBytes()) + r.bytes}
+	return Usage{1 + int64(r.counted), int64(t.dataBytes(n)) + r.bytes}
 }
 
 // limit notes that the znode at path has a quota, if there is such a znode: what it counts
@@ -274,9 +274,7 @@ func (t *Tree) setUsage(limited string, u Usage) (ok bool) {
 		return false
 	}
 	n := t.nodes.At(id)
-	data := fmt.Appendf(nil, "count=%d,bytes=%d", u.Count, u.Bytes)
-	t.setData(n, data)
-	n.bodySum = BodySum(path, data, &t.scratch)
+	t.setData(n, fmt.Appendf(nil, "count=%d,bytes=%d", u.Count, u.Bytes))
 	return true
 }
 

@@ -48,7 +48,7 @@ func checkSums(t *testing.T, tree *Tree) {
 	top := uint32(rootNode)
 	for id := top; id != noNode; id = tree.following(id, top) {
 		n := tree.nodes.At(id)
-		want := Usage{1, int64(n.dataBytes())}
+		want := Usage{1, int64(tree.dataBytes(n))}
 		for child := tree.first(id); child != noNode; child = tree.nodes.At(child).next {
 			c := tree.nodes.At(child)
 			if u := tree.counted(c); !tree.restOf(c).limited {

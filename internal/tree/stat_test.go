@@ -1,7 +1,10 @@
 package tree
 
 import (
+	"bytes"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -56,6 +59,9 @@ func (m statModel) compare(t *testing.T, tree *Tree) {
 		n, ok := tree.Find(path)
 		if !ok || n.Persisted() != *m[path] {
 			t.Fatalf("%.20s... (%d bytes) has %+v, the model has %+v", path, len(path), n.Persisted(), *m[path])
+		}
+		if kept, sum := n.BodySum(path, new(Scratch)), BodySum(path, n.Data(), new(Scratch)); kept != sum {
+			t.Fatalf("%.20s... (%d bytes) has the sum %x, and is said to have %x", path, len(path), sum, kept)
 		}
 	}
 }
@@ -183,7 +189,7 @@ func TestEachPartOfAStatIsKept(t *testing.T) {
 			}
 			l.Finish(9)
 			n, _ := l.t.Find("/n")
-			if last := stats[len(stats)-1]; n.Persisted() != last || n.BodySum() != BodySum("/n", data, new(Scratch)) || l.t.Digest().Value != sum(l.t) {
+			if last := stats[len(stats)-1]; n.Persisted() != last || n.BodySum("/n", new(Scratch)) != BodySum("/n", data, new(Scratch)) || l.t.Digest().Value != sum(l.t) {
 				t.Errorf("change %d: %+v, want %+v", i, n.Persisted(), last)
 			}
 		}
@@ -286,25 +292,76 @@ func TestAMoveLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestSizesOfData(t *testing.T) {
-	n := znode{size: withRest | withWrite}
-	for _, bytes := range []int{0, 1, DataMax, -1, 100} {
-		n.setSize(bytes)
-		if n.isNull() != (bytes < 0) || n.dataBytes() != max(0, bytes) || n.head() != restBytes+writeBytes {
-			t.Errorf("%d bytes: null %v, %d bytes, %d in front", bytes, n.isNull(), n.dataBytes(), n.head())
+// Size and ctime are what they were set to, in the record or beside it, whatever comes first; and
+// the other parts and what lies behind stay.
+func TestSizesAndTimes(t *testing.T) {
+	sizes := []int{-1, 0, 1, 100, narrowMax - 1, narrowMax, narrowMax + 1, DataMax}
+	times := []int64{0, 1, -1, 1<<47 - 1, 1 << 47, -1 << 47, -1<<47 - 1, math.MaxInt64, math.MinInt64, 1_790_000_000_000}
+	for _, flags := range []head{0, withRest, withWrite, withRest | withWrite} {
+		for _, first := range sizes {
+			for _, second := range sizes {
+				for i, ctime := range times {
+					before := times[(i+3)%len(times)]
+					if got, want := fits(second, ctime), second <= narrowMax && ctime < 1<<47 && ctime >= -1<<47; got != want {
+						t.Fatalf("%d bytes, %d: fits %v", second, ctime, got)
+					}
+					if !fits(second, ctime) || !fits(first, before) {
+						continue
+					}
+					h := flags | narrow(first, before)
+					if size, time := h.size(), h.ctime(); size != first || time != before || h.bytes() != flags.bytes() {
+						t.Fatalf("%d bytes, %d: %d, %d", first, before, size, time)
+					}
+				}
+			}
 		}
+	}
+	tree := New(Options{})
+	for _, first := range sizes[:7] {
+		for _, second := range sizes[:7] {
+			for i, ctime := range times {
+				name := fmt.Sprintf("n%d", i)
+				data := func(size int) []byte {
+					if size < 0 {
+						return nil
+					}
+					return bytes.Repeat([]byte{byte(size)}, size)
+				}
+				s := zk.StatPersisted{Ctime: times[(i+3)%len(times)], Mtime: 5, Czxid: 7, Mzxid: 8, Pzxid: 9}
+				id := tree.insertUnder(rootNode, "/"+name, name, tree.index.Hash(rootNode, name), data(first), 0, openACL, &s)
+				n := tree.nodes.At(id)
+				if tree.size(n) != first || tree.stat(n) != s {
+					t.Fatalf("%d bytes, %+v; want %d, %+v", tree.size(n), tree.stat(n), first, s)
+				}
+				s.Ctime = ctime
+				tree.setData(n, data(second))
+				tree.setStat(n, &s)
+				if got := tree.data(n); tree.size(n) != second || tree.stat(n) != s || !bytes.Equal(got, data(second)) || (got == nil) != (second < 0) {
+					t.Fatalf("%d bytes, %+v; want %d, %+v", tree.size(n), tree.stat(n), second, s)
+				}
+				if tree.name(n) != name {
+					t.Fatalf("%q", tree.name(n))
+				}
+				tree.countBelow(n, 1)
+				tree.remove(id, "/"+name)
+			}
+		}
+	}
+	if tree.Count() != 4 {
+		t.Errorf("%d znodes", tree.Count())
 	}
 	defer func() {
 		if recover() == nil {
 			t.Error("more than DataMax was accepted")
 		}
 	}()
-	n.setSize(DataMax + 1)
+	id, _ := tree.find(zk.ConfigPath)
+	tree.setWide(tree.nodes.At(id), DataMax+1, 0)
 }
 
 // A million znodes and more are what a server's memory goes to.
 func TestSizeOfAZnode(t *testing.T) {
-	if got := unsafe.Sizeof(znode{}); got != 40 {
+	if got := unsafe.Sizeof(znode{}); got != 32 {
 		t.Errorf("a znode has %d bytes", got)
 	}
 }

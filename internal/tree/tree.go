@@ -62,7 +62,7 @@ type content struct {
 	appeared  []string            // the paths whose usage has appeared in this transaction, to be counted
 	walks     []*Scan             // snapshots under way
 	digest    uint64
-	directory summed  // that addDirectory has added last
+	directory share   // that addDirectory has added last
 	scratch   Scratch // of changes
 	past      []PastDigest
 	last      zk.Zxid
@@ -79,8 +79,9 @@ func New(opts Options) *Tree {
 	root := t.nodes.Take()
 	t.nodes.At(root).parent = noNode
 	var stat zk.StatPersisted
-	t.fill(root, "", "", []byte{}, BodySum("", nil, &t.scratch), openACL, &stat)
-	t.addDigest(root, &stat)
+	sum := BodySum("", nil, &t.scratch)
+	t.fill(root, "", "", []byte{}, sum, openACL, &stat)
+	t.addDigest(root, sum, &stat)
 	for _, path := range []string{zk.SystemPath, zk.QuotaPath} {
 		t.insert(path, []byte{}, openACL, zk.StatPersisted{})
 	}
@@ -123,7 +124,6 @@ func (t *Tree) PutConfig(text []byte, version zk.Zxid, timeMs int64) {
 	}
 	n := t.nodes.At(id)
 	t.setData(n, text)
-	n.bodySum = BodySum(zk.ConfigPath, text, &t.scratch)
 	t.setWritten(n, version, timeMs, -1)
 }
 
@@ -226,7 +226,7 @@ func (t *Tree) insert(path string, data []byte, acl uint32, s zk.StatPersisted) 
 	sum, hash := BodySum(path, data, &t.scratch), t.index.Hash(parent, name)
 	id := t.insertUnder(parent, path, name, hash, data, sum, acl, &s)
 	t.countBelow(t.nodes.At(id), 1)
-	t.addDigest(id, &s)
+	t.addDigest(id, sum, &s)
 }
 
 // insertUnder adds a znode and links it everywhere but into its parent's stat, the counts of those
@@ -249,15 +249,15 @@ func (t *Tree) insertUnder(parent uint32, path, name string, hash uint64, data [
 func (t *Tree) fill(id uint32, path, name string, data []byte, sum, acl uint32, s *zk.StatPersisted) {
 	n := t.nodes.At(id)
 	if acl != openACL || !plainStat(s) {
-		n.size |= withRest
+		n.head |= withRest
 	}
 	if s.Mzxid != s.Czxid || s.Mtime != s.Ctime || s.Version != 0 {
-		n.size |= withWrite
+		n.head |= withWrite
 	}
-	t.store(n, name, data)
+	t.store(n, name, data, s.Ctime)
 	t.setStat(n, s)
 	t.useACL(n, acl)
-	n.bodySum = sum
+	t.keepSum(n, sum)
 	t.textSize += int64(len(path) + len(data))
 }
 
@@ -265,15 +265,15 @@ func (t *Tree) fill(id uint32, path, name string, data []byte, sum, acl uint32, 
 func (t *Tree) remove(id uint32, path string) {
 	n := t.nodes.At(id)
 	s := t.stat(n)
-	t.subDigest(id, &s)
+	t.subDigest(id, t.bodySum(n, path), &s)
 	t.disown(id)
 	t.index.Remove(t.index.Hash(n.parent, t.name(n)), id)
 	t.leaveWalks(id)
 	t.unlink(n.parent, id)
-	t.textSize -= int64(len(path)) + int64(n.dataBytes())
+	t.textSize -= int64(len(path)) + int64(t.dataBytes(n))
 	t.acls.release(t.restOf(n).acl, len(t.walks) > 0)
 	bytes := t.blockBytes(n) // asks the rest for the length of a long name
-	if n.size&withRest != 0 {
+	if n.head&withRest != 0 {
 		t.rests.Give(t.restPlace(n))
 	}
 	t.blocks.Free(n.block, bytes)

@@ -9,37 +9,73 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// znode is one record of the slab: 40 bytes, no pointers. Its block of the arena has what varies
-// in length, and what most znodes do not have:
+// znode is one record of the slab: 32 bytes, half a line of the processor's cache, no pointers. Its
+// block of the arena has what varies in length, and what most znodes do not have:
 //
 //	4 bytes   where the rest is, if the znode has one
-//	20 bytes  mzxid, mtime and version, if they are not those of its creation
+//	12 bytes  size and ctime, if they are wide
+//	24 bytes  mzxid, mtime and version, if they are not those of its creation, and BodySum
 //	1 byte    length of the name, longName if that does not fit
 //	n bytes   name
 //	m bytes   data
 type znode struct {
 	czxid      zk.Zxid
-	ctime      int64
-	size       uint32 // of the data, or nullSize; and the flags withRest, withWrite
+	head       head
 	parent     uint32 // noNode for the root
 	next, prev uint32 // in the list of the parent's children
 	block      uint32 // in the arena
-	bodySum    uint32 // CRC-32 of path and data, see digest.go
 }
 
-// DataMax is how many bytes of data a znode may have. What reads records bounds them by it.
-const DataMax = nullSize - 1
+// head is the flags of a znode, and its size and ctime if they are not wide. From the top:
+//
+//	12 bits  size of the data and 1, 0 for null
+//	4 bits   flags
+//	48 bits  ctime, signed
+type head uint64
 
-// What a block has in front, as flags of a znode's size, and how long that is.
+// Flags: what a block has in front, and that BodySum is kept there or in the rest.
 const (
-	withRest  = 1 << 31
-	withWrite = 1 << 30
-	sizeMask  = withWrite - 1
-	nullSize  = sizeMask
+	withRest head = 1 << (timeBits + iota)
+	withWide
+	withWrite
+	summed
 
-	restBytes  = 4
-	writeBytes = 20
+	flags = withRest | withWide | withWrite | summed
 )
+
+const (
+	restBytes  = 4
+	wideBytes  = 12
+	writeBytes = 24
+
+	timeBits  = 48
+	sizeShift = timeBits + 4
+	narrowMax = 1<<(64-sizeShift) - 2 // bytes of data
+)
+
+// DataMax is how many bytes of data a znode may have. What reads records bounds them by it.
+const DataMax = 1<<30 - 2
+
+// fits reports whether a size, -1 for null, and a ctime are not wide.
+func fits(size int, ctime int64) bool {
+	return size <= narrowMax && ctime>>(timeBits-1) == ctime>>63
+}
+
+// narrow is the head of a znode with those, without flags.
+func narrow(size int, ctime int64) head {
+	return head(uint64(size+1)<<sizeShift | uint64(ctime)&(1<<timeBits-1))
+}
+
+// size and ctime are those of a head that is not wide.
+func (h head) size() int    { return int(h>>sizeShift) - 1 }
+func (h head) ctime() int64 { return int64(h<<(64-timeBits)) >> (64 - timeBits) }
+
+// bytes is how long what comes before the name is.
+func (h head) bytes() int { return h.writeAt() + int(h/withWrite&1)*writeBytes }
+
+// wideAt and writeAt are where those parts begin.
+func (h head) wideAt() int  { return int(h/withRest&1) * restBytes }
+func (h head) writeAt() int { return h.wideAt() + int(h/withWide&1)*wideBytes }
 
 // rest is what a znode has beyond a leaf: children now or once, an owner, an ACL of its own, a
 // name of more than 254 bytes.
@@ -57,6 +93,7 @@ type rest struct {
 	place      uint32 // in the list of its owner, see owned.go
 	acl        uint32 // in the ACL table
 	nameLength uint32 // if it is a longName
+	bodySum    uint32 // of path and data, see digest.go; if it is not in the block
 	limited    bool   // this znode has a quota
 }
 
@@ -71,7 +108,7 @@ var plain rest
 
 // restOf returns a znode's rest to be read.
 func (t *Tree) restOf(n *znode) *rest {
-	if n.size&withRest == 0 {
+	if n.head&withRest == 0 {
 		return &plain
 	}
 	return t.rests.At(t.restPlace(n))
@@ -84,7 +121,7 @@ func (t *Tree) restPlace(n *znode) uint32 {
 
 // needRest returns a znode's rest to be changed.
 func (t *Tree) needRest(n *znode) *rest {
-	if n.size&withRest == 0 {
+	if n.head&withRest == 0 {
 		t.prepend(n, withRest)
 		t.takeRest(n)
 	}
@@ -99,7 +136,7 @@ func (t *Tree) takeRest(n *znode) {
 }
 
 func (t *Tree) pzxid(n *znode) zk.Zxid {
-	if n.size&withRest == 0 {
+	if n.head&withRest == 0 {
 		return n.czxid
 	}
 	return t.restOf(n).pzxid
@@ -107,10 +144,10 @@ func (t *Tree) pzxid(n *znode) zk.Zxid {
 
 // written returns what the last write to a znode has left in its stat.
 func (t *Tree) written(n *znode) (mzxid zk.Zxid, mtime int64, version int32) {
-	if n.size&withWrite == 0 {
-		return n.czxid, n.ctime, 0
+	if n.head&withWrite == 0 {
+		return n.czxid, t.ctime(n), 0
 	}
-	b := t.blocks.Bytes(n.block, n.head())[n.restHead():]
+	b := t.blocks.Bytes(n.block, n.head.bytes())[n.head.writeAt():]
 	mzxid = zk.Zxid(binary.LittleEndian.Uint64(b))
 	mtime = int64(binary.LittleEndian.Uint64(b[8:]))
 	return mzxid, mtime, int32(binary.LittleEndian.Uint32(b[16:]))
@@ -118,13 +155,13 @@ func (t *Tree) written(n *znode) (mzxid zk.Zxid, mtime int64, version int32) {
 
 // setWritten is the other way of written.
 func (t *Tree) setWritten(n *znode, mzxid zk.Zxid, mtime int64, version int32) {
-	if n.size&withWrite == 0 {
-		if mzxid == n.czxid && mtime == n.ctime && version == 0 {
+	if n.head&withWrite == 0 {
+		if mzxid == n.czxid && mtime == t.ctime(n) && version == 0 {
 			return
 		}
 		t.prepend(n, withWrite)
 	}
-	b := t.blocks.Bytes(n.block, n.head())[n.restHead():]
+	b := t.blocks.Bytes(n.block, n.head.bytes())[n.head.writeAt():]
 	binary.LittleEndian.PutUint64(b, uint64(mzxid))
 	binary.LittleEndian.PutUint64(b[8:], uint64(mtime))
 	binary.LittleEndian.PutUint32(b[16:], uint32(version))
@@ -132,9 +169,10 @@ func (t *Tree) setWritten(n *znode, mzxid zk.Zxid, mtime int64, version int32) {
 
 // setStat sets the stat of a znode that has its block.
 func (t *Tree) setStat(n *znode, s *zk.StatPersisted) {
-	n.czxid, n.ctime = s.Czxid, s.Ctime
+	n.czxid = s.Czxid
+	t.setWide(n, t.size(n), s.Ctime)
 	t.setWritten(n, s.Mzxid, s.Mtime, s.Version)
-	if n.size&withRest == 0 && plainStat(s) {
+	if n.head&withRest == 0 && plainStat(s) {
 		return
 	}
 	r := t.needRest(n)
@@ -149,7 +187,7 @@ func plainStat(s *zk.StatPersisted) bool {
 func (t *Tree) stat(n *znode) zk.StatPersisted {
 	r := t.restOf(n)
 	s := zk.StatPersisted{
-		Czxid: n.czxid, Ctime: n.ctime,
+		Czxid: n.czxid, Ctime: t.ctime(n),
 		Cversion: r.cversion, Aversion: r.aversion, EphemeralOwner: r.owner, Pzxid: r.pzxid,
 	}
 	if r == &plain {
@@ -161,32 +199,58 @@ func (t *Tree) stat(n *znode) zk.StatPersisted {
 
 // useACL makes a znode refer to a list of the table.
 func (t *Tree) useACL(n *znode, list uint32) {
-	if n.size&withRest != 0 || list != openACL {
+	if n.head&withRest != 0 || list != openACL {
 		t.needRest(n).acl = list
 	}
 }
 
-// isNull reports whether a znode has null for data, which is not the same as none.
-func (n *znode) isNull() bool { return n.size&sizeMask == nullSize }
-
-// dataBytes is the length of a znode's data.
-func (n *znode) dataBytes() int {
-	if n.isNull() {
-		return 0
+// size is how long a znode's data are, -1 for null.
+func (t *Tree) size(n *znode) int {
+	if n.head&withWide == 0 {
+		return n.head.size()
 	}
-	return int(n.size & sizeMask)
+	return t.wideSize(n)
 }
 
-// setSize notes how long data are, -1 for null.
-func (n *znode) setSize(bytes int) {
-	if bytes > DataMax {
+func (t *Tree) ctime(n *znode) int64 {
+	if n.head&withWide == 0 {
+		return n.head.ctime()
+	}
+	return t.wideCtime(n)
+}
+
+// wideSize and wideCtime are those of a znode that has both in its block.
+func (t *Tree) wideSize(n *znode) int {
+	return int(binary.LittleEndian.Uint32(t.blocks.Bytes(n.block, n.head.bytes())[n.head.wideAt():])) - 1
+}
+
+func (t *Tree) wideCtime(n *znode) int64 {
+	return int64(binary.LittleEndian.Uint64(t.blocks.Bytes(n.block, n.head.bytes())[n.head.wideAt()+4:]))
+}
+
+// dataBytes is the length of a znode's data.
+func (t *Tree) dataBytes(n *znode) int { return max(0, t.size(n)) }
+
+// setWide sets size and ctime. A znode that was wide stays so.
+func (t *Tree) setWide(n *znode, size int, ctime int64) {
+	if n.head&withWide == 0 {
+		if fits(size, ctime) {
+			n.head = n.head&flags | narrow(size, ctime)
+			return
+		}
+		t.prepend(n, withWide)
+	}
+	t.putWide(n, size, ctime)
+}
+
+// putWide is setWide for a znode that is.
+func (t *Tree) putWide(n *znode, size int, ctime int64) {
+	if size > DataMax {
 		panic("tree: a znode with a GiB of data")
 	}
-	size := uint32(nullSize)
-	if bytes >= 0 {
-		size = uint32(bytes)
-	}
-	n.size = n.size&^sizeMask | size
+	b := t.blocks.Bytes(n.block, n.head.bytes())[n.head.wideAt():]
+	binary.LittleEndian.PutUint32(b, uint32(size+1))
+	binary.LittleEndian.PutUint64(b[4:], uint64(ctime))
 }
 
 // sizeOf is how long data are, -1 for null.
@@ -197,15 +261,9 @@ func sizeOf(data []byte) int {
 	return len(data)
 }
 
-// restHead is how long the first part of a znode's block is, which tells of its rest.
-func (n *znode) restHead() int { return int(n.size>>31) * restBytes }
-
-// head is how long what comes before the name is.
-func (n *znode) head() int { return n.restHead() + int(n.size>>30&1)*writeBytes }
-
 // nameBytes is the length of a znode's name.
 func (t *Tree) nameBytes(n *znode) int {
-	head := n.head()
+	head := n.head.bytes()
 	if b := t.blocks.Bytes(n.block, head+1)[head]; b != longName {
 		return int(b)
 	}
@@ -213,26 +271,34 @@ func (t *Tree) nameBytes(n *znode) int {
 }
 
 // nameEnd is how long what comes before the data is.
-func (t *Tree) nameEnd(n *znode) int { return n.head() + 1 + t.nameBytes(n) }
+func (t *Tree) nameEnd(n *znode) int { return n.head.bytes() + 1 + t.nameBytes(n) }
 
-func (t *Tree) blockBytes(n *znode) int { return t.nameEnd(n) + n.dataBytes() }
+func (t *Tree) blockBytes(n *znode) int { return t.nameEnd(n) + t.dataBytes(n) }
 
 // store puts name and data into a new block of a znode, behind what its flags ask for: its rest
-// is taken, and what was written is not set.
-func (t *Tree) store(n *znode, name string, data []byte) {
+// is taken, size and ctime are set, and what was written is not.
+func (t *Tree) store(n *znode, name string, data []byte, ctime int64) {
+	size := sizeOf(data)
 	if len(name) >= longName {
-		n.size |= withRest
+		n.head |= withRest
 	}
-	head := n.head()
+	if fits(size, ctime) {
+		n.head |= narrow(size, ctime)
+	} else {
+		n.head |= withWide
+	}
+	head := n.head.bytes()
 	bytes := head + 1 + len(name) + len(data)
 	n.block = t.blocks.Alloc(bytes)
-	n.setSize(sizeOf(data))
+	if n.head&withWide != 0 {
+		t.putWide(n, size, ctime)
+	}
 	t.noteLength(len(data))
 	b := t.blocks.Bytes(n.block, bytes)
 	b[head] = byte(min(len(name), longName))
 	copy(b[head+1:], name)
 	copy(b[head+1+len(name):], data)
-	if n.size&withRest != 0 {
+	if n.head&withRest != 0 {
 		t.takeRest(n)
 	}
 	if len(name) >= longName {
@@ -241,13 +307,16 @@ func (t *Tree) store(n *znode, name string, data []byte) {
 }
 
 // prepend makes space for what a flag says in the block of a znode, which does not have it yet.
-func (t *Tree) prepend(n *znode, flag uint32) {
+func (t *Tree) prepend(n *znode, flag head) {
 	old, oldBytes := n.block, t.blockBytes(n)
-	n.size |= flag
 	at, added := 0, restBytes
-	if flag == withWrite {
-		at, added = n.restHead(), writeBytes
+	switch flag {
+	case withWide:
+		at, added = n.head.wideAt(), wideBytes
+	case withWrite:
+		at, added = n.head.writeAt(), writeBytes
 	}
+	n.head = n.head&^summed | flag // BodySum may have its place elsewhere now
 	bytes := oldBytes + added
 	same := t.blocks.SameClass(oldBytes, bytes)
 	if !same {
@@ -263,7 +332,7 @@ func (t *Tree) prepend(n *znode, flag uint32) {
 
 // setData replaces the data of a znode and counts how they have grown.
 func (t *Tree) setData(n *znode, data []byte) {
-	grown := int64(len(data)) - int64(n.dataBytes())
+	grown := int64(len(data)) - int64(t.dataBytes(n))
 	t.textSize += grown
 	if grown != 0 && !t.restOf(n).limited {
 		t.count(n.parent, 0, grown)
@@ -274,23 +343,25 @@ func (t *Tree) setData(n *znode, data []byte) {
 // replace puts other data after the name of a znode: in place, if the block has the space.
 func (t *Tree) replace(n *znode, data []byte) {
 	t.noteLength(len(data))
-	before := t.nameEnd(n)
-	old, oldBytes, bytes := n.block, before+n.dataBytes(), before+len(data)
-	n.setSize(sizeOf(data))
-	if t.blocks.SameClass(oldBytes, bytes) {
-		copy(t.blocks.Bytes(old, bytes)[before:], data)
-		return
+	n.head &^= summed
+	size, ctime := t.size(n), t.ctime(n)
+	if n.head&withWide == 0 && !fits(sizeOf(data), ctime) {
+		t.prepend(n, withWide) // setWide fills it in
 	}
-	n.block = t.blocks.Alloc(bytes)
-	b := t.blocks.Bytes(n.block, bytes)
-	copy(b, t.blocks.Bytes(old, before))
-	copy(b[before:], data)
-	t.blocks.Free(old, oldBytes)
+	before := t.nameEnd(n)
+	old, oldBytes, bytes := n.block, before+max(0, size), before+len(data)
+	if !t.blocks.SameClass(oldBytes, bytes) {
+		n.block = t.blocks.Alloc(bytes)
+		copy(t.blocks.Bytes(n.block, before), t.blocks.Bytes(old, before))
+		t.blocks.Free(old, oldBytes)
+	}
+	t.setWide(n, sizeOf(data), ctime)
+	copy(t.blocks.Bytes(n.block, bytes)[before:], data)
 }
 
 // name returns a znode's last path component; it aliases the arena.
 func (t *Tree) name(n *znode) string {
-	size, start := t.nameBytes(n), n.head()+1
+	size, start := t.nameBytes(n), n.head.bytes()+1
 	if size == 0 {
 		return ""
 	}
@@ -306,13 +377,13 @@ func (t *Tree) data(n *znode) []byte {
 
 // text is name and data, of one look at the block; they alias the arena.
 func (t *Tree) text(n *znode) (name string, data []byte) {
-	start, size := n.head()+1, t.nameBytes(n)
-	b := t.blocks.Bytes(n.block, start+size+n.dataBytes())
-	if !n.isNull() {
-		data = b[start+size:]
+	start, length, size := n.head.bytes()+1, t.nameBytes(n), t.size(n)
+	b := t.blocks.Bytes(n.block, start+length+max(0, size))
+	if size >= 0 {
+		data = b[start+length:]
 	}
-	if size > 0 {
-		name = unsafe.String(&b[start], size)
+	if length > 0 {
+		name = unsafe.String(&b[start], length)
 	}
 	return name, data
 }
@@ -333,7 +404,7 @@ func (t *Tree) link(parent, child uint32) {
 func (t *Tree) countBelow(n *znode, sign int32) {
 	t.addBelow(n.parent, sign)
 	if !t.restOf(n).limited {
-		t.count(n.parent, sign, int64(sign)*int64(n.dataBytes()))
+		t.count(n.parent, sign, int64(sign)*int64(t.dataBytes(n)))
 	}
 }
 
@@ -406,14 +477,14 @@ func (n Node) Stat() zk.Stat {
 
 // clientStat is what a client sees of a znode with that stat.
 func (t *Tree) clientStat(n *znode, s *zk.StatPersisted) zk.Stat {
-	return s.Client(int32(n.dataBytes()), t.restOf(n).children, t.opts.ExtendedTypes)
+	return s.Client(int32(t.dataBytes(n)), t.restOf(n).children, t.opts.ExtendedTypes)
 }
 
 // ACL returns the znode's access control list. The list is never changed.
 func (n Node) ACL() acl.List { return n.t.acls.list(n.t.restOf(n.t.nodes.At(n.id)).acl) }
 
 // DataBytes returns the length of the data.
-func (n Node) DataBytes() int { return n.t.nodes.At(n.id).dataBytes() }
+func (n Node) DataBytes() int { return n.t.dataBytes(n.t.nodes.At(n.id)) }
 
 // Place returns where the znode is. Those that every tree has from the beginning are nowhere.
 func (n Node) Place() Place {
@@ -429,8 +500,8 @@ func (n Node) NumChildren() int { return int(n.t.restOf(n.t.nodes.At(n.id)).chil
 // NamesBytes returns the length of the names of all children.
 func (n Node) NamesBytes() int64 { return n.t.restOf(n.t.nodes.At(n.id)).names }
 
-// BodySum returns the checksum of path and data that the digest rests on.
-func (n Node) BodySum() uint32 { return n.t.nodes.At(n.id).bodySum }
+// BodySum returns the checksum of path and data that the digest rests on; the path is the znode's.
+func (n Node) BodySum(path string, b *Scratch) uint32 { return n.t.sumOf(n.t.nodes.At(n.id), path, b) }
 
 // HasChild reports whether there is a direct child of that name.
 func (n Node) HasChild(name string) bool {

@@ -107,6 +107,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, usage)
 		os.Exit(2)
 	}
+	os.Setenv("CGO_ENABLED", "0") // what is measured is built as packages are
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := command(ctx, os.Args[2:])
 	stop()
