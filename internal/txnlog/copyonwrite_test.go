@@ -2,6 +2,7 @@ package txnlog
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -67,8 +68,8 @@ func TestRecordsWaitOnAFullDiskThatCopiesOnWrite(t *testing.T) {
 	}
 }
 
-// A log is made durable without space: what was synced needs none, and for the rest there
-// is what the log has taken ahead.
+// A log is made durable without space: there is what the log has taken ahead, behind its
+// records, which is given up each time, and for its next segment, if that is not enough.
 func TestLogIsMadeDurableOnAFullDiskThatCopiesOnWrite(t *testing.T) {
 	begin := func(t *testing.T) (*vfs.Mem, *copies, *Log) {
 		disk := newDisk(t)
@@ -79,13 +80,19 @@ func TestLogIsMadeDurableOnAFullDiskThatCopiesOnWrite(t *testing.T) {
 		must(t, log.Sync())
 		return disk, full, log
 	}
-	durable := func(t *testing.T, disk *vfs.Mem, records int, spare bool) {
+	durable := func(t *testing.T, disk *vfs.Mem, records int, reserve bool) {
 		t.Helper()
+		put(t, disk, reserveName, segmentHead())
 		full := newCopies(disk)
 		full.full = true
 		must(t, MakeDurable(full, dir, nil, ReadOptions{}))
-		if full.spare != spare {
-			t.Errorf("space given up: %v", full.spare)
+		if left := content(t, disk, "log.1"); len(withoutZeros(left)) != len(left) {
+			t.Errorf("the segment has %d bytes, %d without zeros", len(left), len(withoutZeros(left)))
+		}
+		if file, err := disk.Open(filepath.Join(dir, reserveName)); (err == nil) != reserve {
+			t.Errorf("the next segment's space: %v, want it kept: %v", err, reserve)
+		} else if err == nil {
+			must(t, file.Close())
 		}
 		if got, torn, err := read(disk.CrashClone(0, 1), 0); err != nil || torn != nil || len(got) != records {
 			t.Errorf("%v %v %v", got, torn, err)
@@ -93,7 +100,7 @@ func TestLogIsMadeDurableOnAFullDiskThatCopiesOnWrite(t *testing.T) {
 	}
 	t.Run("KilledAfterASync", func(t *testing.T) {
 		disk, _, _ := begin(t)
-		durable(t, disk.KillClone(), 1, false)
+		durable(t, disk.KillClone(), 1, true)
 	})
 	t.Run("KilledBeforeASync", func(t *testing.T) {
 		disk, _, log := begin(t)
@@ -101,12 +108,20 @@ func TestLogIsMadeDurableOnAFullDiskThatCopiesOnWrite(t *testing.T) {
 		must(t, log.flush())
 		durable(t, disk.KillClone(), 2, true)
 	})
+	t.Run("KilledBeforeASyncWithNothingBehindTheRecords", func(t *testing.T) {
+		disk, _, log := begin(t)
+		must(t, log.Append(2, payload(2, 600)))
+		must(t, log.flush())
+		killed := disk.KillClone()
+		put(t, killed, "log.1", withoutZeros(content(t, killed, "log.1")))
+		durable(t, killed, 2, false)
+	})
 	t.Run("StoppedAfterTheMarkWasGivenUp", func(t *testing.T) {
 		disk, _, log := begin(t)
 		log.closeMark() // as one that finds no space
 		must(t, log.Append(2, payload(2, 600)))
 		must(t, log.Sync())
 		must(t, log.Close())
-		durable(t, disk.KillClone(), 2, false)
+		durable(t, disk.KillClone(), 2, true)
 	})
 }

@@ -106,12 +106,12 @@ func (r *Reader) readRest() (remainder, error) {
 	if err := r.fill(keep); err != nil {
 		return remainder{}, err
 	}
-	rest := remainder{head: r.window, stop: int64(lastNonZero(r.window))}
+	rest := remainder{head: r.window, stop: int64(len(withoutZeros(r.window)))}
 	position := int64(len(r.window))
 	portion := make([]byte, min(readBytes, max(r.size-r.offset-position, vfs.SectorBytes)))
 	for {
 		n, err := r.file.Read(portion)
-		if stop := lastNonZero(portion[:n]); stop > 0 {
+		if stop := len(withoutZeros(portion[:n])); stop > 0 {
 			rest.stop = position + int64(stop)
 		}
 		position += int64(n)
@@ -122,14 +122,6 @@ func (r *Reader) readRest() (remainder, error) {
 			return remainder{}, fmt.Errorf("read transaction log: %w", err)
 		}
 	}
-}
-
-// lastNonZero is the length of p without its trailing zeros.
-func lastNonZero(p []byte) int {
-	for len(p) > 0 && p[len(p)-1] == 0 {
-		p = p[:len(p)-1]
-	}
-	return len(p)
 }
 
 // reach is how far after a torn record a crash can have left other bytes (txnlog-L5).

@@ -168,9 +168,10 @@ func MakeDurable(fsys vfs.FS, dir string, torn *Torn, options ReadOptions) error
 }
 
 // renew writes the last bytes, which may never have been synced, again as they are,
-// syncs, and notes that. What a mark covers is synced. A file system that copies on
-// write may need space for it: then what the log keeps behind its records is given up,
-// which nothing is appended to any more (Open).
+// syncs, and notes that. What a mark covers is synced. The space behind the records, to which
+// nothing is appended any more (Open), is given up: each later start would read it, and a crash
+// leaves as much again. A file system that copies on write may need more space than that: then
+// what the log keeps for its next segment is given up too.
 func renew(fsys vfs.FS, dir string, segment Segment, bytes int64) error {
 	mark, err := readMark(fsys, dir)
 	if err != nil {
@@ -180,7 +181,10 @@ func renew(fsys vfs.FS, dir string, segment Segment, bytes int64) error {
 	if err != nil {
 		return err
 	}
-	end, err := writtenEnd(file)
+	end, size, err := writtenEnd(file)
+	if end < size && err == nil {
+		err = file.Truncate(end)
+	}
 	if err == nil {
 		begin := max(end-bytes, 0)
 		if mark.segment == segment.First {
@@ -188,7 +192,7 @@ func renew(fsys vfs.FS, dir string, segment Segment, bytes int64) error {
 		}
 		err = rewrite(file, begin, end)
 		if errors.Is(err, vfs.ErrNoSpace) {
-			if err = giveSpace(fsys, dir, file, end); err == nil {
+			if err = giveReserve(fsys, dir); err == nil {
 				err = rewrite(file, begin, end)
 			}
 		}
@@ -218,36 +222,31 @@ func rewrite(file vfs.File, begin, end int64) error {
 	return file.Sync()
 }
 
-// giveSpace releases what the log has taken ahead: behind the records of a segment, and
-// in the next one.
-func giveSpace(fsys vfs.FS, dir string, file vfs.File, end int64) error {
-	if err := file.Truncate(end); err != nil {
-		return err
-	}
+// giveReserve releases the space that the log has taken for its next segment.
+func giveReserve(fsys vfs.FS, dir string) error {
 	if err := fsys.Remove(filepath.Join(dir, reserveName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return fsys.SyncDir(dir)
 }
 
-// writtenEnd is where the zeros after the records begin.
-func writtenEnd(file vfs.File) (int64, error) {
-	end, err := file.Size()
-	if err != nil {
-		return 0, err
+// writtenEnd is where the zeros after the records of a segment begin, and its size.
+func writtenEnd(file vfs.File) (end, size int64, err error) {
+	if size, err = file.Size(); err != nil {
+		return 0, 0, err
 	}
-	buffer := make([]byte, min(readBytes, end))
-	for end > 0 {
-		part := buffer[:min(int64(len(buffer)), end)]
+	buffer := make([]byte, min(readBytes, size))
+	for end = size; end > segmentHeadBytes; {
+		part := buffer[:min(int64(len(buffer)), end-segmentHeadBytes)]
 		if _, err := file.ReadAt(part, end-int64(len(part))); err != nil && err != io.EOF {
-			return 0, err
+			return 0, 0, err
 		}
 		if written := len(withoutZeros(part)); written > 0 {
-			return end - int64(len(part)-written), nil
+			return end - int64(len(part)-written), size, nil
 		}
 		end -= int64(len(part))
 	}
-	return 0, nil
+	return end, size, nil // the head may have zeros at its end
 }
 
 var zeros [4 << 10]byte

@@ -20,13 +20,13 @@ func TestZerosAtTheEnd(t *testing.T) {
 	}
 	check := func(want int64) {
 		t.Helper()
-		if end, err := writtenEnd(file); err != nil || end != want {
+		if end, all, err := writtenEnd(file); err != nil || end != want || all != size {
 			t.Fatalf("the zeros begin at %d (%v), want %d", end, err, want)
 		}
 	}
-	check(0)
-	for _, edge := range []int64{0, 100, 4 << 10, readBytes, size - readBytes - 4<<10, size - readBytes, size - 8<<10, size - 4<<10, size} {
-		for end := max(1, edge-3); end <= min(size, edge+3); end++ {
+	check(segmentHeadBytes)
+	for _, edge := range []int64{segmentHeadBytes + 4, 100, 4 << 10, readBytes, size - readBytes - 4<<10, size - readBytes, size - 8<<10, size - 4<<10, size} {
+		for end := edge - 3; end <= min(size, edge+3); end++ {
 			if _, err := file.WriteAt([]byte{1}, end-1); err != nil {
 				t.Fatal(err)
 			}
