@@ -17,9 +17,9 @@ type change struct {
 	children int32
 	dataLen  int32
 	acl      acl.List
-	node     tree.Node // that this was filled in from, until bodySum is known
+	node     tree.Node // that this was filled in from, for bodySum; of nothing once this is recorded
 	bodySum  uint32
-	summed   bool // bodySum is known: always, once this is recorded
+	summed   bool // bodySum is known: always, of a znode that is recorded
 	exists   bool
 	current  bool    // no later change of the path
 	sum      uint64  // its part of the digest, 0 if that is not known

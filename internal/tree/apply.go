@@ -30,7 +30,7 @@ type Known struct {
 	At      Place  // of the znode that is set, or of the parent of the one that is created
 	Summed  bool   // the sums below are known
 	BodySum uint32 // of the znode that is set or created
-	Before  uint32 // BodySum of the znode that is set, before that
+	Before  uint32 // BodySum of a znode that is set, before that
 }
 
 // bodySum is that of a path and the data that it gets.
@@ -208,7 +208,7 @@ func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Re
 	}
 	n, usage := t.nodes.At(id), t.isUsage(txn.Path)
 	sum, s := known.Before, t.stat(n)
-	if !known.Summed || usage { // which a server writes by itself, unknown to what decides
+	if !known.Summed || usage { // the server that applies writes the usage, unknown to the one that decides
 		sum = t.bodySum(n, txn.Path)
 	}
 	t.subDigest(id, sum, &s)
@@ -239,6 +239,7 @@ func (t *Tree) applySetACL(txn *zk.Txn, r *zk.Result) {
 	t.subDigest(id, sum, &s)
 	t.setACL(n, txn.ACL)
 	t.needRest(n).aversion = txn.Version
+	t.keepSum(n, sum)
 	s.Aversion = txn.Version
 	t.addDigest(id, sum, &s)
 	r.Stat = t.clientStat(n, &s)

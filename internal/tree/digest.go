@@ -11,8 +11,9 @@ import (
 // The digest of a tree (version 2, ZOOKEEPER-3114) is the sum modulo 2^64, over
 // all znodes, of the CRC-32 of path, data and 60 bytes of stat. A CRC goes on
 // where it stopped, so the part over path and data, which may be long, is kept with
-// a znode that was written or has a rest: with a directory above all, whose stat
-// changes with each child. That of others is computed when it is needed.
+// a znode that is wide, was written or has a rest: with one of much data, and with a
+// directory above all, whose stat changes with each child. That of others is computed
+// when it is needed, of narrowMax bytes of data at most.
 
 const statBytes = 60
 
@@ -110,24 +111,25 @@ func (t *Tree) KeepDigest() {
 	t.past = append(t.past, PastDigest{t.last, t.digest})
 }
 
-// sumOf is the BodySum of a znode at path.
+// sumOf is the BodySum of a znode at path. It is kept at the end of what the block has in front
+// beside the place of the rest, and if that is nothing, in the rest.
 func (t *Tree) sumOf(n *znode, path string, b *Scratch) uint32 {
 	switch {
 	case n.head&summed == 0:
 		return BodySum(path, t.data(n), b)
-	case n.head&withWrite != 0:
+	case n.head&(withWide|withWrite) != 0:
 		return binary.LittleEndian.Uint32(t.sumPlace(n))
 	}
 	return t.restOf(n).bodySum
 }
 
-// sumPlace is where the BodySum of a znode is that was written.
+// sumPlace is where the BodySum of a znode is that is wide or was written.
 func (t *Tree) sumPlace(n *znode) []byte {
 	end := n.head.bytes()
 	return t.blocks.Bytes(n.block, end)[end-4:]
 }
 
-// bodySum is sumOf for a change, which keeps it.
+// bodySum is sumOf, and keeps it.
 func (t *Tree) bodySum(n *znode, path string) uint32 {
 	sum := t.sumOf(n, path, &t.scratch)
 	if n.head&summed == 0 {
@@ -136,10 +138,10 @@ func (t *Tree) bodySum(n *znode, path string) uint32 {
 	return sum
 }
 
-// keepSum keeps the BodySum of a znode that was written or has a rest.
+// keepSum keeps the BodySum of a znode, if there is a place for it.
 func (t *Tree) keepSum(n *znode, sum uint32) {
 	switch {
-	case n.head&withWrite != 0:
+	case n.head&(withWide|withWrite) != 0:
 		binary.LittleEndian.PutUint32(t.sumPlace(n), sum)
 	case n.head&withRest != 0:
 		t.restOf(n).bodySum = sum

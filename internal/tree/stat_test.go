@@ -328,7 +328,7 @@ func TestSizesAndTimes(t *testing.T) {
 					return bytes.Repeat([]byte{byte(size)}, size)
 				}
 				s := zk.StatPersisted{Ctime: times[(i+3)%len(times)], Mtime: 5, Czxid: 7, Mzxid: 8, Pzxid: 9}
-				id := tree.insertUnder(rootNode, "/"+name, name, tree.index.Hash(rootNode, name), data(first), 0, openACL, &s)
+				id := tree.insertUnder(rootNode, "/"+name, name, tree.index.Hash(rootNode, name), data(first), BodySum("/"+name, data(first), &tree.scratch), openACL, &s)
 				n := tree.nodes.At(id)
 				if tree.size(n) != first || tree.stat(n) != s {
 					t.Fatalf("%d bytes, %+v; want %d, %+v", tree.size(n), tree.stat(n), first, s)
@@ -356,7 +356,85 @@ func TestSizesAndTimes(t *testing.T) {
 		}
 	}()
 	id, _ := tree.find(zk.ConfigPath)
-	tree.setWide(tree.nodes.At(id), DataMax+1, 0)
+	tree.setSizeAndTime(tree.nodes.At(id), DataMax+1, 0)
+}
+
+// Of large data the checksum is computed when they come, not again when they go or the stat changes:
+// a small request may name much of it. So it is of a znode that was written, or has a rest.
+func TestSumOfTheBodyIsKept(t *testing.T) {
+	for _, size := range []int{0, narrowMax, narrowMax + 1, 1 << 20} {
+		for _, written := range []bool{false, true} {
+			for _, what := range []zk.Txn{
+				{Op: zk.OpError},
+				{Op: zk.OpSetACL, Path: "/a", ACL: zk.ReadACL(), Version: 1},
+				{Op: zk.OpCreate, Path: "/a/b", ACL: zk.OpenACL(), ParentCversion: 1},
+			} {
+				w, data := newWorld(1), make([]byte, size)
+				w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/a", Data: data, ACL: zk.OpenACL(), ParentCversion: 1})
+				if written {
+					w.apply(1, zk.Txn{Op: zk.OpSetData, Path: "/a", Data: data, Version: 1})
+				}
+				w.apply(1, what)
+				id, _ := w.tree.find("/a")
+				n := w.tree.nodes.At(id)
+				if kept := n.head&summed != 0; kept != (size > narrowMax || written || what.Op != zk.OpError) {
+					t.Errorf("%d bytes, written %v, %s: kept %v", size, written, what.Op, kept)
+				}
+				if got, want := w.tree.sumOf(n, "/a", &w.tree.scratch), BodySum("/a", data, &w.tree.scratch); got != want {
+					t.Errorf("%d bytes, written %v, %s: %x, not %x", size, written, what.Op, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A fuzzy snapshot may show a znode twice.
+func TestSumOfTheBodyIsKeptOfASnapshot(t *testing.T) {
+	tree := New(Options{})
+	l := tree.Load()
+	for i := range 2 {
+		data := bytes.Repeat([]byte{byte(i)}, narrowMax+1)
+		if err := l.Node("/a", data, -1, zk.StatPersisted{Czxid: 1, Mzxid: 1, Pzxid: 1}); err != nil {
+			t.Fatal(err)
+		}
+		id, _ := tree.find("/a")
+		n := tree.nodes.At(id)
+		if want := BodySum("/a", data, &tree.scratch); n.head&summed == 0 || tree.sumOf(n, "/a", &tree.scratch) != want {
+			t.Errorf("shown %d times: flags %x, %x, not %x", i+1, n.head&flags>>timeBits, tree.sumOf(n, "/a", &tree.scratch), want)
+		}
+	}
+}
+
+// A part that comes in front of a name changes the place of the checksum.
+func TestSumOfTheBodyHasItsPlace(t *testing.T) {
+	for _, first := range []head{0, withRest, withWide, withWrite} {
+		for _, then := range []head{withRest, withWide, withWrite} {
+			w := newWorld(1)
+			w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/a", Data: []byte("data"), ACL: zk.OpenACL(), ParentCversion: 1})
+			id, _ := w.tree.find("/a")
+			n := w.tree.nodes.At(id)
+			add := func(part head) {
+				switch part {
+				case withRest:
+					w.tree.needRest(n)
+				case withWide:
+					w.tree.setSizeAndTime(n, w.tree.size(n), 1<<timeBits)
+				case withWrite:
+					w.tree.setWritten(n, 1000, 1, 1)
+				}
+			}
+			want := BodySum("/a", []byte("data"), &w.tree.scratch)
+			add(first)
+			w.tree.keepSum(n, want)
+			add(then)
+			if got := w.tree.sumOf(n, "/a", &w.tree.scratch); got != want {
+				t.Errorf("%x, then %x: %x, not %x", first>>timeBits, then>>timeBits, got, want)
+			}
+			if kept := n.head&summed != 0; kept != (first != 0 && (then == first || then == withRest)) {
+				t.Errorf("%x, then %x: kept %v", first>>timeBits, then>>timeBits, kept)
+			}
+		}
+	}
 }
 
 // A million znodes and more are what a server's memory goes to.

@@ -265,7 +265,7 @@ func (t *Tree) fill(id uint32, path, name string, data []byte, sum, acl uint32, 
 func (t *Tree) remove(id uint32, path string) {
 	n := t.nodes.At(id)
 	s := t.stat(n)
-	t.subDigest(id, t.bodySum(n, path), &s)
+	t.subDigest(id, t.sumOf(n, path, &t.scratch), &s)
 	t.disown(id)
 	t.index.Remove(t.index.Hash(n.parent, t.name(n)), id)
 	t.leaveWalks(id)

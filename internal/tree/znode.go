@@ -13,7 +13,7 @@ import (
 // block of the arena has what varies in length, and what most znodes do not have:
 //
 //	4 bytes   where the rest is, if the znode has one
-//	12 bytes  size and ctime, if they are wide
+//	16 bytes  size and ctime, if they are wide, and BodySum
 //	24 bytes  mzxid, mtime and version, if they are not those of its creation, and BodySum
 //	1 byte    length of the name, longName if that does not fit
 //	n bytes   name
@@ -33,7 +33,7 @@ type znode struct {
 //	48 bits  ctime, signed
 type head uint64
 
-// Flags: what a block has in front, and that BodySum is kept there or in the rest.
+// Flags: what a block has in front, and that BodySum is kept, see sumOf.
 const (
 	withRest head = 1 << (timeBits + iota)
 	withWide
@@ -45,7 +45,7 @@ const (
 
 const (
 	restBytes  = 4
-	wideBytes  = 12
+	wideBytes  = 16
 	writeBytes = 24
 
 	timeBits  = 48
@@ -93,7 +93,7 @@ type rest struct {
 	place      uint32 // in the list of its owner, see owned.go
 	acl        uint32 // in the ACL table
 	nameLength uint32 // if it is a longName
-	bodySum    uint32 // of path and data, see digest.go; if it is not in the block
+	bodySum    uint32 // of path and data, if it is not in the block: see sumOf
 	limited    bool   // this znode has a quota
 }
 
@@ -170,7 +170,7 @@ func (t *Tree) setWritten(n *znode, mzxid zk.Zxid, mtime int64, version int32) {
 // setStat sets the stat of a znode that has its block.
 func (t *Tree) setStat(n *znode, s *zk.StatPersisted) {
 	n.czxid = s.Czxid
-	t.setWide(n, t.size(n), s.Ctime)
+	t.setSizeAndTime(n, t.size(n), s.Ctime)
 	t.setWritten(n, s.Mzxid, s.Mtime, s.Version)
 	if n.head&withRest == 0 && plainStat(s) {
 		return
@@ -231,8 +231,8 @@ func (t *Tree) wideCtime(n *znode) int64 {
 // dataBytes is the length of a znode's data.
 func (t *Tree) dataBytes(n *znode) int { return max(0, t.size(n)) }
 
-// setWide sets size and ctime. A znode that was wide stays so.
-func (t *Tree) setWide(n *znode, size int, ctime int64) {
+// setSizeAndTime sets size and ctime. A znode that was wide stays so.
+func (t *Tree) setSizeAndTime(n *znode, size int, ctime int64) {
 	if n.head&withWide == 0 {
 		if fits(size, ctime) {
 			n.head = n.head&flags | narrow(size, ctime)
@@ -243,7 +243,7 @@ func (t *Tree) setWide(n *znode, size int, ctime int64) {
 	t.putWide(n, size, ctime)
 }
 
-// putWide is setWide for a znode that is.
+// putWide is setSizeAndTime for a znode that is wide.
 func (t *Tree) putWide(n *znode, size int, ctime int64) {
 	if size > DataMax {
 		panic("tree: a znode with a GiB of data")
@@ -263,8 +263,8 @@ func sizeOf(data []byte) int {
 
 // nameBytes is the length of a znode's name.
 func (t *Tree) nameBytes(n *znode) int {
-	head := n.head.bytes()
-	if b := t.blocks.Bytes(n.block, head+1)[head]; b != longName {
+	start := n.head.bytes()
+	if b := t.blocks.Bytes(n.block, start+1)[start]; b != longName {
 		return int(b)
 	}
 	return int(t.restOf(n).nameLength)
@@ -287,17 +287,17 @@ func (t *Tree) store(n *znode, name string, data []byte, ctime int64) {
 	} else {
 		n.head |= withWide
 	}
-	head := n.head.bytes()
-	bytes := head + 1 + len(name) + len(data)
+	start := n.head.bytes()
+	bytes := start + 1 + len(name) + len(data)
 	n.block = t.blocks.Alloc(bytes)
 	if n.head&withWide != 0 {
 		t.putWide(n, size, ctime)
 	}
 	t.noteLength(len(data))
 	b := t.blocks.Bytes(n.block, bytes)
-	b[head] = byte(min(len(name), longName))
-	copy(b[head+1:], name)
-	copy(b[head+1+len(name):], data)
+	b[start] = byte(min(len(name), longName))
+	copy(b[start+1:], name)
+	copy(b[start+1+len(name):], data)
 	if n.head&withRest != 0 {
 		t.takeRest(n)
 	}
@@ -316,7 +316,10 @@ func (t *Tree) prepend(n *znode, flag head) {
 	case withWrite:
 		at, added = n.head.writeAt(), writeBytes
 	}
-	n.head = n.head&^summed | flag // BodySum may have its place elsewhere now
+	if flag != withRest { // BodySum has its place elsewhere now
+		n.head &^= summed
+	}
+	n.head |= flag
 	bytes := oldBytes + added
 	same := t.blocks.SameClass(oldBytes, bytes)
 	if !same {
@@ -346,7 +349,7 @@ func (t *Tree) replace(n *znode, data []byte) {
 	n.head &^= summed
 	size, ctime := t.size(n), t.ctime(n)
 	if n.head&withWide == 0 && !fits(sizeOf(data), ctime) {
-		t.prepend(n, withWide) // setWide fills it in
+		t.prepend(n, withWide) // setSizeAndTime fills it in
 	}
 	before := t.nameEnd(n)
 	old, oldBytes, bytes := n.block, before+max(0, size), before+len(data)
@@ -355,7 +358,7 @@ func (t *Tree) replace(n *znode, data []byte) {
 		copy(t.blocks.Bytes(n.block, before), t.blocks.Bytes(old, before))
 		t.blocks.Free(old, oldBytes)
 	}
-	t.setWide(n, sizeOf(data), ctime)
+	t.setSizeAndTime(n, sizeOf(data), ctime)
 	copy(t.blocks.Bytes(n.block, bytes)[before:], data)
 }
 

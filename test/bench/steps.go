@@ -30,7 +30,7 @@ var steps = []step{
 	{"locks", []string{"sync.(*Mutex)", "sync.(*RWMutex)", "internal/sync.(*Mutex)"}},
 	{"allocation", []string{"runtime.mallocgc", "runtime.newobject", "runtime.growslice"}},
 	{"time of day", []string{"time.Now", "time.runtimeNow", "clock."}},
-	{"digest", []string{"tree.statSum", "tree.bodySum", "tree.BodySum", "tree.Checksum", "(*Tree).addDigest", "(*Tree).subDigest", "(*Tree).checksum"}},
+	{"digest", []string{"tree.statSum", "tree.BodySum", "tree.Checksum", "(*Tree).bodySum", "(*Tree).sumOf", "(*Tree).keepSum", "(*Tree).addDigest", "(*Tree).addDirectory", "(*Tree).subDigest", "(*Tree).checksum"}},
 	{"checksum of the record", []string{"internal/adler.", "hash/crc32"}},
 	{"decode requests", []string{"wire.Decode", "wire.FrameLength"}},
 	{"encode replies", []string{"wire.Append"}},
