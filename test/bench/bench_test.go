@@ -37,13 +37,13 @@ func TestTableShowsMediansRatiosAndGoals(t *testing.T) {
 	for _, v := range []float64{30, 10, 20} {
 		r.add("apache-3.9.5", measured{"get " + serverCPU: v, "memory " + resident: 1000})
 	}
-	for _, v := range []float64{5, 4, 600} {
+	for _, v := range []float64{1, 0.5, 600} {
 		r.add("conclave", measured{"get " + serverCPU: v, "memory " + resident: 250})
 	}
 	text := r.text()
 	for _, want := range [][]string{
-		{"get server CPU", "20.0", "5.00", "0.25", "<= 0.33 met"},
-		{"memory resident MiB", "1000", "250", "0.25", "<= 0.20 MISSED"},
+		{"get server CPU", "20.0", "1.00", "0.05", "<= 0.05 met"},
+		{"memory resident MiB", "1000", "250", "0.25", "<= 0.125 MISSED"},
 	} {
 		found := false
 		for line := range strings.Lines(text) {

@@ -33,7 +33,7 @@ type plan struct {
 	json        bool
 	secure      bool                  // clients speak TLS
 	tls         *servers.Certificates // while it is measured
-	goals       map[string]bound
+	goals       map[string]float64
 	atLeader    bool // the load is on an ensemble's leader alone
 }
 
