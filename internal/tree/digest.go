@@ -111,8 +111,8 @@ func (t *Tree) KeepDigest() {
 	t.past = append(t.past, PastDigest{t.last, t.digest})
 }
 
-// sumOf is the BodySum of a znode at path. It is kept at the end of what the block has in front
-// beside the place of the rest, and if that is nothing, in the rest.
+// sumOf is the BodySum of a znode at path. One that is kept is the last four bytes of what the
+// block has in front; if the place of the rest is all of that, it is in the rest.
 func (t *Tree) sumOf(n *znode, path string, b *Scratch) uint32 {
 	switch {
 	case n.head&summed == 0:

@@ -33,7 +33,7 @@ type plan struct {
 	json        bool
 	secure      bool                  // clients speak TLS
 	tls         *servers.Certificates // while it is measured
-	goals       map[string]float64
+	goals       map[string]bound
 	atLeader    bool // the load is on an ensemble's leader alone
 }
 
