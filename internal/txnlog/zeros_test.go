@@ -37,3 +37,18 @@ func TestZerosAtTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// However far behind zeros something stands, they are no clean end of the log: a crash may have
+// left it, as far as it can (txnlog-L5), and farther off the log is refused.
+func TestWhatStandsFarBehindZerosIsFound(t *testing.T) {
+	disk := newDisk(t)
+	write(t, disk, 0, Options{}, sequence(1, 3)...)
+	whole := content(t, disk, "log.1")
+	for _, zeros := range []int{readBytes, 3*readBytes + 1, 16 << 20} {
+		put(t, disk, "log.1", append(append(whole[:len(whole):len(whole)], make([]byte, zeros)...), 1))
+		got, torn, err := read(disk, 0)
+		if far := int64(zeros) > (ReadOptions{}).unsyncedMax(); far != (err != nil) || !far && torn == nil {
+			t.Errorf("%d zeros: %d records, torn %v, %v", zeros, len(got), torn, err)
+		}
+	}
+}
