@@ -2,11 +2,14 @@ package server
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -75,5 +78,62 @@ func TestPortsForServersKnowTheHostsOfNow(t *testing.T) {
 	s.peers.known.Store(&addressBook{inForce: config(0, "192.0.2.2", "192.0.2.3"), proposed: config(1, "192.0.2.2", "192.0.2.4")})
 	if got := fmt.Sprint(hosts()); got != "[127.0.0.1 192.0.2.2 192.0.2.3 192.0.2.4]" {
 		t.Errorf("with a proposed configuration the hosts are %s", got)
+	}
+}
+
+// A server that was taken out is in nobody's book, and stays where it is: it says so to those
+// that it asks, with the address that it had last.
+func TestServerThatIsTakenOutSaysWhereItIs(t *testing.T) {
+	for _, own := range []bool{false, true} { // started with a line of its own, to be added later
+		ports := freePorts(t, 4)
+		other, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { other.Close() })
+		config := func(version int, line string) *ensemble.Config {
+			c, err := ensemble.Parse(fmt.Sprintf("server.2=127.0.0.1:1:%d\n%sversion=%x\n", other.Addr().(*net.TCPAddr).Port, line, version))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		line := func(quorumPort, electionPort int) string {
+			return fmt.Sprintf("server.1=127.0.0.1:%d:%d\n", quorumPort, electionPort)
+		}
+		s := start(t, vfs.NewMem(), func(c *Config) {
+			c.ID, c.Ensemble, c.ReconfigEnabled = 1, config(0, line(ports[0], ports[1])), true
+			if own {
+				c.Own, c.Ensemble = c.Ensemble.Member(1), config(0, "")
+			}
+		})
+		says := func(when string, port int) {
+			t.Helper()
+			_ = other.(*net.TCPListener).SetDeadline(time.Now().Add(time.Minute))
+			for { // a connection of before may come first
+				socket, err := other.Accept()
+				if err != nil {
+					t.Fatalf("own=%t: %s, it does not say that it is at port %d: %v", own, when, port, err)
+				}
+				said, _ := io.ReadAll(socket)
+				socket.Close()
+				if in, err := peerwire.DecodeInitial(said); err != nil {
+					t.Fatal(err)
+				} else if len(in.Addresses) == 1 && int(in.Addresses[0].Port) == port {
+					return
+				}
+			}
+		}
+		force := func(c *ensemble.Config) {
+			s.inspect(func(*replica.Replica) { s.reconfigure(&replica.Ensembles{InForce: c}) })
+		}
+		says("started", ports[1])
+		force(config(1, line(ports[2], ports[3])))
+		says("moved", ports[3])
+		force(config(2, ""))
+		for range 2 {
+			says("taken out", ports[3])
+		}
+		listens(t, "taken out", ports[2], ports[3])
 	}
 }

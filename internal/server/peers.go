@@ -260,18 +260,27 @@ func (c *EnsembleConfig) ObserverAddresses(m *ensemble.Member) []ensemble.Addres
 	return all
 }
 
-// advertised is where this server says that its election port is.
-func (p *peers) advertised(book *addressBook) []peerwire.Address {
-	if line := cmp.Or(book.line(p.server.cfg.ID), p.server.cfg.Own); line != nil {
-		return line.Election
+// advertise says where this server's election port is. A server that no configuration names
+// stays where it is, and says so: it is in no other server's book, and one of a larger number
+// ends its connection to connect to it.
+func (p *peers) advertise(book *addressBook) {
+	line := book.line(p.server.cfg.ID)
+	if line == nil {
+		return
 	}
-	return nil
+	if err := p.votes.Advertise(line.Election); err != nil {
+		p.server.cfg.Logger.Error("this server does not say where its election port is now", "error", err)
+	}
 }
 
 func (p *peers) openVotes(book *addressBook) error {
 	s := p.server
+	var own []peerwire.Address
+	if line := cmp.Or(book.line(s.cfg.ID), s.cfg.Own); line != nil {
+		own = line.Election
+	}
 	votes, err := peernet.NewVotes(peernet.VotesOptions{
-		ID: s.cfg.ID, Listener: s.securedPeers(s.electionPort), Advertise: p.advertised(book), Addresses: p.electionAddresses,
+		ID: s.cfg.ID, Listener: s.securedPeers(s.electionPort), Advertise: own, Addresses: p.electionAddresses,
 		Receive: p.notified, ConnectTimeout: s.cfg.ConnectTime, Dial: s.cfg.PeerDial, Proofs: p.proofs(), Hosts: p.hostsOf, Logger: s.cfg.Logger,
 	})
 	p.votes = votes

@@ -50,9 +50,7 @@ func (s *Server) putInForce(c *ensemble.Config) {
 func (s *Server) learn(book *addressBook) {
 	s.peers.known.Store(book)
 	s.peers.listen(book)
-	if err := s.peers.votes.Advertise(s.peers.advertised(book)); err != nil {
-		s.cfg.Logger.Error("this server does not say where its election port is now", "error", err)
-	}
+	s.peers.advertise(book)
 	s.peers.votes.Reconfigured()
 	s.peers.votes.Recheck()
 	s.peers.links.Recheck()

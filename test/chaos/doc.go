@@ -24,8 +24,9 @@
 //	chaos-X4  No server ends by itself, unless its disk has failed a sync, nor
 //	          does its log report a broken invariant.
 //	chaos-X5  When all is healed, the change of the configuration that was asked
-//	          for last is in force, on every server that it names, and these
-//	          serve. One that was acknowledged never gives way to an older one.
+//	          for last is in force, on every server that it names. These serve,
+//	          and so do those that it takes out. One that was acknowledged never
+//	          gives way to an older one.
 //
 // Faults that no protocol of this kind survives are left out: a disk is lost only
 // while all other servers are well, in an ensemble in which as many vote as at

@@ -259,7 +259,7 @@ func (s *storm) calm() {
 		s.breach("not well %v after all was healed: %v; %s", time.Since(began).Round(time.Second), err, s.e.Describe())
 		return
 	}
-	for _, m := range members {
+	for _, m := range s.e.Members { // those that are out as well: they follow, and can be taken in again
 		if err := m.AwaitServing(ctx); err != nil {
 			s.breach("not well %v after all was healed: %v; %s", time.Since(began).Round(time.Second), err, s.e.Describe())
 			return
