@@ -195,19 +195,24 @@ func TestManyServersJoinAtTheCostOfTheirNumber(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var joining strings.Builder
-	const servers = 60_000
-	for i := range servers {
-		fmt.Fprintf(&joining, "%d=n%x:1:2;3,", i+3, i)
+	cost := func(servers int) (text string, took time.Duration) {
+		var joining strings.Builder
+		for i := range servers {
+			fmt.Fprintf(&joining, "%d=n%x:1:2;3,", i+3, i)
+		}
+		text = joining.String()
+		began := time.Now()
+		next, code, _ := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{ParticipantsMin: 2})
+		if code != zk.ErrBadArguments || next != nil {
+			t.Fatalf("%v", code)
+		}
+		return text, time.Since(began)
 	}
-	text := joining.String()
-	began := time.Now()
-	next, code, _ := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{ParticipantsMin: 2})
-	if code != zk.ErrBadArguments || next != nil {
-		t.Fatalf("%v", code)
-	}
-	if took := time.Since(began); took > 10*time.Second { // some tenths of a second, or an hour
-		t.Errorf("%d servers took %v", servers, took)
+	const few, many = 6_000, 60_000
+	_, ofFew := cost(few)
+	text, ofMany := cost(many)
+	if ofMany > 4*many/few*ofFew { // ten times as long, or ten thousand times
+		t.Errorf("%d servers took %v, %d took %v", few, ofFew, many, ofMany)
 	}
 	text += "1000000=n7:9:1;9" // an address of one of them
 	if _, code, _ := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{}); code != zk.ErrBadArguments {

@@ -84,7 +84,10 @@ func TestPipelinedReadsBehindALongWriteAreAnswered(t *testing.T) {
 
 // The same of answers that are made within the budget of long ones, each by itself.
 func TestPipelinedLongAnswersDoNotOverflowTheOutbox(t *testing.T) {
-	s := start(t, vfs.NewMem(), func(c *Config) { c.OutboxBytesMax = 4 << 20 })
+	s := start(t, vfs.NewMem(), func(c *Config) {
+		c.OutboxBytesMax = 4 << 20
+		c.SessionMin, c.SessionMax = time.Minute, time.Minute // the peer sends no pings
+	})
 	p := dial(t, s, nil)
 	big(p, "/big", 700_000)
 	var batch []zk.Request

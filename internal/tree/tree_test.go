@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/conclave-project/conclave/internal/compact"
 	"github.com/conclave-project/conclave/zk"
@@ -486,9 +485,9 @@ func TestQuotaUsageFollowsTheSubtree(t *testing.T) {
 	}
 }
 
-// A multi that makes and deletes a usage znode again and again has the subtree counted
-// once, or not at all: it is applied on every server, and at each of their next starts.
-func TestUsageIsCountedOnceInATransaction(t *testing.T) {
+// A multi that makes and deletes a usage znode again and again has the subtree not counted
+// at all: it is applied on every server, and at each of their next starts.
+func TestUsageIsNotCountedInATransaction(t *testing.T) {
 	w := newWorld(1)
 	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/q", ACL: zk.OpenACL(), ParentCversion: 1})
 	for i := range 20_000 {
@@ -500,11 +499,9 @@ func TestUsageIsCountedOnceInATransaction(t *testing.T) {
 	for i := range 7000 {
 		sub = append(sub, zk.Txn{Op: zk.OpCreate, Path: stats, ACL: zk.OpenACL(), ParentCversion: int32(2*i + 1)}, zk.Txn{Op: zk.OpDelete, Path: stats})
 	}
-	began := time.Now()
+	one, _ := w.tree.find("/q/7")
+	w.tree.nodes.At(one).next = 1 << 31 // no such record: a walk of the children fails
 	w.apply(1, zk.Txn{Op: zk.OpMulti, Sub: sub[:len(sub)-1]})
-	if took := time.Since(began); took > 2*time.Second { // some milliseconds, or many seconds
-		t.Errorf("%d parts took %v", len(sub), took)
-	}
 	if _, usage := w.tree.QuotaState("/q"); usage != (Usage{20_001, 0}) {
 		t.Errorf("counted %+v", usage)
 	}
