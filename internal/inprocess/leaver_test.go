@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// Servers that a reconfig has taken out follow whoever leads next, and can be taken in again.
+// Servers that a reconfig has taken out follow the next leader, and can be taken in again.
 // No configuration says where they are, so that they must say it: those that are in have larger
 // numbers here, and connect themselves.
 func TestServersThatWereTakenOutFollowTheNextLeader(t *testing.T) {
