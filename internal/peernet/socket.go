@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +27,8 @@ type dialer struct {
 var errNoAddress = errors.New("peernet: the server has no address")
 
 // first connects to whichever address answers first, and says which: a server may have
-// several, and some of them may lie behind a network that is down.
+// several, and some of them may lie behind a network that is down. As long as nothing comes
+// from one of them the others are tried again: the server may be starting.
 func (d dialer) first(ctx context.Context, addresses []peerwire.Address) (net.Conn, peerwire.Address, error) {
 	switch len(addresses) {
 	case 0:
@@ -35,42 +38,44 @@ func (d dialer) first(ctx context.Context, addresses []peerwire.Address) (net.Co
 		return socket, addresses[0], err
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	type answer struct {
 		socket net.Conn
 		from   peerwire.Address
 		err    error
 	}
-	answers := make(chan answer, len(addresses))
+	answers := make(chan answer)
 	for _, a := range addresses {
-		d.tasks.Add(1)
-		go func() {
-			defer d.tasks.Done()
-			socket, err := d.one(ctx, a)
-			answers <- answer{socket, a, err}
-		}()
-	}
-	var errs []error
-	for range addresses {
-		a := <-answers
-		if a.err != nil {
-			errs = append(errs, a.err)
-			continue
-		}
-		cancel()
-		late := len(addresses) - len(errs) - 1
-		d.tasks.Add(1)
-		go func() { // the second to come is not needed
-			defer d.tasks.Done()
-			for range late {
-				if a := <-answers; a.err == nil {
-					a.socket.Close()
+		d.tasks.Go(func() {
+			for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+				socket, err := d.one(ctx, a)
+				select {
+				case answers <- answer{socket, a, err}:
+				case <-ctx.Done():
+					if err == nil {
+						socket.Close() // the second to come is not needed
+					}
+					return
+				}
+				if err == nil || !sleep(ctx, pause, nil) {
+					return
 				}
 			}
-		}()
-		return a.socket, a.from, nil
+		})
 	}
-	cancel()
-	return nil, peerwire.Address{}, errors.Join(errs...)
+	failed := make(map[peerwire.Address]error)
+	for len(failed) < len(addresses) {
+		select {
+		case a := <-answers:
+			if a.err == nil {
+				return a.socket, a.from, nil
+			}
+			failed[a.from] = a.err
+		case <-ctx.Done():
+			return nil, peerwire.Address{}, errors.Join(append(slices.Collect(maps.Values(failed)), context.Cause(ctx))...)
+		}
+	}
+	return nil, peerwire.Address{}, errors.Join(slices.Collect(maps.Values(failed))...)
 }
 
 func (d dialer) one(ctx context.Context, a peerwire.Address) (net.Conn, error) {

@@ -1,6 +1,7 @@
 package peernet
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -82,7 +83,7 @@ type votePeer struct {
 	// peer has closed, must not replace the newer one.
 	place int64
 
-	failed    bool // the last attempt to connect
+	failed    bool // the last attempt to connect, or nobody spoke on what came of it
 	elsewhere bool // that attempt was at what it advertised, and not at its addresses
 
 	dialing bool // a goroutine tries to connect, one at most
@@ -131,7 +132,14 @@ func (v *Votes) Advertise(addresses []peerwire.Address) error {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	moved := v.mu.initial != nil && !bytes.Equal(v.mu.initial, initial)
 	v.mu.initial = initial
+	for _, p := range v.mu.peers {
+		if moved && p.conn == nil && p.unsent == nil { // it is away, and cannot know where to dial when it is back
+			p.unsent = p.last
+			v.push(p)
+		}
+	}
 	return nil
 }
 
@@ -257,11 +265,13 @@ func (v *Votes) moved(p *votePeer, addresses []peerwire.Address) {
 
 // push has what waits for p sent. Called with mu held.
 func (v *Votes) push(p *votePeer) {
-	switch {
-	case v.mu.closed || p.gone:
-	case p.conn != nil:
+	if v.mu.closed || p.gone {
+		return
+	}
+	if p.conn != nil {
 		poke(p.conn.ready)
-	case !p.dialing && p.wantsDial():
+	}
+	if !p.dialing && p.wantsDial() {
 		p.dialing = true
 		v.tasks.Add(1)
 		go v.dial(p)
@@ -270,7 +280,7 @@ func (v *Votes) push(p *votePeer) {
 
 // wantsDial reports whether p is to be dialed. Called with mu held.
 func (p *votePeer) wantsDial() bool {
-	return p.conn == nil && !p.gone && (p.called || p.unsent != nil && len(p.addresses) > 0)
+	return !p.gone && (p.called || p.conn == nil && p.unsent != nil && len(p.addresses) > 0)
 }
 
 // disconnect ends the connection. Called with mu held.

@@ -128,11 +128,16 @@ func from(remote net.Addr, advertised []peerwire.Address) []peerwire.Address {
 	return advertised
 }
 
-// callBack dials a peer that dialed. Its older connection is of no use: it would
-// not dial if it knew of one. Called with mu held.
+// callBack dials a peer that dialed. Most often it has lost its end of the connection that
+// there is, or does not know of it yet: that one stays until the new one takes its place. If it
+// ended now, a peer that has learned of it meanwhile would dial again, and be called back again,
+// for ever where it takes time to open a connection. Called with mu held.
 func (v *Votes) callBack(p *votePeer) {
-	p.disconnect()
+	if p.conn != nil && !p.conn.spoke.Load() {
+		p.failed = true // somebody else may be at the other end
+	}
 	if len(p.addresses) == 0 && len(p.advertised) == 0 {
+		p.disconnect()
 		if !p.dialing {
 			v.forget(p)
 		}
@@ -151,6 +156,11 @@ func (v *Votes) adopt(p *votePeer, socket net.Conn) {
 	c := &voteConn{socket: socket, peer: p, ready: make(chan struct{}, 1)}
 	c.done, c.end = context.WithCancel(v.done)
 	p.conn, p.called = c, false
+	if p.abandon != nil && peerwire.Connected(v.o.ID, p.id) == peerwire.CloseAndWait {
+		// If it said now who this server is, the peer would dial back in vain, and if it is one of
+		// Apache's end this connection before that.
+		p.abandon()
+	}
 	if p.unsent == nil {
 		p.unsent = p.last
 	}
@@ -268,7 +278,7 @@ func (v *Votes) lost(c *voteConn, sending bool) {
 // Called with mu held.
 func (p *votePeer) rest(c *voteConn) {
 	p.pause = min(max(2*p.pause, pauseMin), pauseMax)
-	if c.spoke.Load() {
+	if p.failed = !c.spoke.Load(); !p.failed { // else it may be elsewhere
 		p.pause = pauseMin
 	}
 	p.patient = time.Now().Add(p.pause)

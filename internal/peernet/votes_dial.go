@@ -27,18 +27,20 @@ func (v *Votes) dial(p *votePeer) {
 		pause = min(2*pause, pauseMax)
 		if len(addresses) > 0 {
 			verdict, err := v.connect(ctx, p, addresses)
-			failed = err != nil
+			failed = err != nil && (verdict == peerwire.Keep || !v.connected(p)) // else it was needless, see adopt
 			switch {
 			case err == nil && verdict == peerwire.CloseAndWait:
 				wait = max(wait, callBackMin)
-			case err != nil && attempts == 0 && v.done.Err() == nil:
+			case failed && attempts == 0 && v.done.Err() == nil:
 				v.o.Logger.Warn("connect to a peer's election port", slog.Int64("peer", int64(p.id)),
 					slog.Any("addresses", addresses), slog.Any("error", err))
 			}
 		}
 		v.mu.Lock()
 		p.abandon()
-		p.failed = failed || len(addresses) == 0 && p.failed
+		if failed {
+			p.failed = true
+		}
 		over := !p.wantsDial()
 		v.mu.Unlock()
 		if !over {
@@ -71,12 +73,14 @@ func (v *Votes) attempt(p *votePeer) (context.Context, []peerwire.Address, bool)
 		return ctx, nil, true
 	}
 	p.called = false
+	failed := p.failed
+	p.failed = false
 	if len(addresses) > 0 && len(p.addresses) > 0 {
 		p.addresses = addresses
 	}
 	// One that has not learned of a reconfig, or whose file has other addresses, is not where
 	// the configuration says, but may say where it is.
-	if p.elsewhere = p.failed && !p.elsewhere && len(p.advertised) > 0; p.elsewhere || len(p.addresses) == 0 {
+	if p.elsewhere = failed && !p.elsewhere && len(p.advertised) > 0; p.elsewhere || len(p.addresses) == 0 {
 		return ctx, p.advertised, true
 	}
 	return ctx, p.addresses, true
@@ -104,6 +108,13 @@ func (v *Votes) connect(ctx context.Context, p *votePeer, addresses []peerwire.A
 	}
 	v.adoptFor(p, socket)
 	return verdict, nil
+}
+
+// connected reports whether p has a connection.
+func (v *Votes) connected(p *votePeer) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return p.conn != nil
 }
 
 // proved proves who this server is, unless the attempt ends before.
