@@ -176,6 +176,10 @@ robust: ## KILLS=100 times kill -9 under load, full disks, equal trees, 10,000 s
 chaos: ## CHAOS_MINUTES=30 of kills, pauses, cut links, full, slow, broken and lost disks, reconfigs, on an ensemble of real processes; 1 is a smoke test
 	go test -tags chaos -count=1 -v -timeout $$(($${CHAOS_MINUTES:-30} + 10))m ./test/chaos
 
+.PHONY: storms
+storms: ## STORMS=500 ensembles of whole servers on virtual time: kills, cuts, pauses, reconfigs; SEED=N begins at another seed
+	go test -count=1 -timeout 60m -run ThroughStorms ./internal/server -faults 120 -storms $(or $(STORMS),500) -storm $(or $(SEED),1)
+
 .PHONY: crash
 crash: ## simulated crash at every operation on the disk
 	go test -count=1 -run 'Crash|Failing|Failure' ./internal/txnlog ./internal/datadir ./internal/server ./internal/vfs

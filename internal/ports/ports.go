@@ -24,8 +24,12 @@ type Options struct {
 	// Keep leaves what is not wanted any more open until all that is wanted is. It
 	// closes first what is in the way: the same port of another address.
 	Keep   bool
+	Listen Listen       // nil: that of package net
 	Logger *slog.Logger // nil: slog.Default
 }
+
+// Listen opens an address, unless ctx ends before.
+type Listen func(ctx context.Context, network, address string) (net.Listener, error)
 
 // Ports is a listener over any number of addresses. Connections that were accepted stay
 // when an address is given up. An address that cannot be opened is tried again, as long as
@@ -59,6 +63,9 @@ const retryPause = time.Second
 // New returns a Ports that listens nowhere yet.
 func New(o Options) *Ports {
 	o.Logger = cmp.Or(o.Logger, slog.Default())
+	if o.Listen == nil {
+		o.Listen = new(net.ListenConfig).Listen
+	}
 	p := &Ports{o: o, accepted: make(chan accepted), changed: make(chan struct{}, 1)}
 	p.done, p.end = context.WithCancel(context.Background())
 	p.mu.open, p.mu.failed = make(map[string]net.Listener), make(map[string]string)
@@ -79,7 +86,7 @@ func (p *Ports) Listen(address string) error {
 
 // listen opens an address, unless Close comes before its name is resolved.
 func (p *Ports) listen(address string) (net.Listener, error) {
-	return new(net.ListenConfig).Listen(p.done, "tcp", address)
+	return p.o.Listen(p.done, "tcp", address)
 }
 
 // Take makes a listener that is open the one of an address, wherever it listens, before the

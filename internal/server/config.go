@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/peernet"
+	"github.com/conclave-project/conclave/internal/ports"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/sasl"
 	"github.com/conclave-project/conclave/internal/snap"
@@ -42,6 +43,10 @@ type Config struct {
 	Wall       func() time.Time
 	Logger     *slog.Logger
 	SessionKey [16]byte // makes the ids of sessions; zero draws one at each start. For tests
+
+	// For tests in a bubble, where no goroutine may wait for a socket.
+	listen   ports.Listen // on the ports for servers; nil: that of package net
+	unpolled bool         // each idle connection has a goroutine
 }
 
 // PlaceConfig is where data is and where clients connect.

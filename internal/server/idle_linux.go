@@ -107,6 +107,9 @@ func pollNow(epoll int, events []syscall.EpollEvent) (n int, err error) {
 
 // pollIdle begins to wait for idle connections.
 func (s *Server) pollIdle() {
+	if s.cfg.unpolled {
+		return
+	}
 	if err := s.poller.open(); err != nil {
 		s.cfg.Logger.Warn("each idle connection takes a goroutine: the system gives no epoll", "error", err)
 		return

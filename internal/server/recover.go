@@ -79,7 +79,7 @@ func (s *Server) recover() error {
 func (c *Config) agrees(logged *ensemble.Config) error {
 	switch {
 	case logged == nil:
-	case !logged.Meets(c.Ensemble):
+	case !logged.Meets(c.Ensemble) && (c.Pending == nil || !logged.Meets(c.Pending)): // all hosts may change at one time
 		return fmt.Errorf("the data are of an ensemble that was reconfigured to %s (version=%x), and the configuration "+
 			"names none of its hosts: if they were copied to make another ensemble of them, write version=%x into the file of "+
 			"dynamicConfigFile on each of its servers, or end its name in .%x; else write those servers there",

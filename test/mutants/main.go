@@ -35,6 +35,8 @@ var proofs = []proof{
 		"go test ./internal/zab -run EveryMutant"},
 	{"model", "every order of events in small systems", "./internal/model/models", "TestMutantsAreFound", []string{"-slow"},
 		"conclave model --mutants"},
+	{"storms", "whole servers with their connections and ports, on virtual time", "./internal/server", "TestStormsFindMutants", nil,
+		"go test ./internal/server -run StormsFindMutants"},
 	{"client", "the whole client on virtual time", "./client", "TestWholeClientFindsMutants", nil,
 		"go test ./client -run FindsMutants"},
 	{"candidates", "whole candidates on virtual time", "./election/record", "TestWholeCandidatesFindMutants", []string{"-rare"},

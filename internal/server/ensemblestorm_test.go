@@ -1,0 +1,284 @@
+package server
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+var (
+	stormSeed   = flag.Uint64("storm", 1, "the seed of the first storm")
+	storms      = flag.Uint64("storms", 5, "how many storms, of seeds one after the other")
+	stormFaults = flag.Int("faults", 60, "how many faults a storm has")
+	stormPrint  = flag.Bool("print", false, "print what the storms do")
+)
+
+// Whole servers, with all that they have beside their machines: goroutines, connections of
+// votes, links, ports, what they save of a configuration. They run on virtual time, where a minute
+// takes as long as what is done in it. Machines lose their power and are paused, connections break
+// and are silent in one direction or both, servers get other roles and other ports, all at one
+// time. Judged is:
+//
+//   - no two servers lead in one epoch, and none ends by itself;
+//   - when all is whole again every server serves within 20 s, with one leader, those that are
+//     out of the configuration too;
+//   - the configuration that was asked for last is in force on all of them;
+//   - each of them has all that was acknowledged;
+//   - they leave their connections as they are from then on.
+func TestEnsemblesThroughStorms(t *testing.T) {
+	for seed := *stormSeed; seed < *stormSeed+*storms; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newStorm(t, seed, nil)
+				w.rage(*stormFaults)
+				if why := w.broken(); why != "" {
+					t.Fatalf("%s\n%s\n%s", why, strings.Join(w.said[max(0, len(w.said)-60):], "\n"), w.describe())
+				}
+				t.Logf("%d faults in %v, %d writes acknowledged, slowest to be well again %v", *stormFaults,
+					time.Since(w.began).Round(time.Second), len(w.acknowledged), w.slowest)
+			})
+		})
+	}
+}
+
+// TestStormsFindMutants puts bugs around the servers, which know nothing of them.
+func TestStormsFindMutants(t *testing.T) {
+	for _, mutant := range stormMutants {
+		t.Run(mutant.name, func(t *testing.T) {
+			t.Attr("what", mutant.what)
+			for seed := uint64(1); seed <= 20; seed++ {
+				why := ""
+				synctest.Test(t, func(t *testing.T) {
+					w := newStorm(t, seed, mutant.put)
+					w.rage(120)
+					why = w.broken()
+				})
+				if why != "" {
+					t.Logf("seed %d: %s", seed, why)
+					return
+				}
+			}
+			t.Error("20 seeds have not found it")
+		})
+	}
+}
+
+const (
+	stormMachines = 6
+	clientMachine = 100 // the machine of the clients
+
+	// wellWithin is how long it may take until all is well again.
+	wellWithin = 20 * time.Second
+)
+
+// ensembleStorm is an ensemble and what is broken at present.
+type ensembleStorm struct {
+	t        *testing.T
+	random   *rand.Rand
+	clock    bubbleClock
+	net      *wires
+	machines []*machine // by number, from 1
+	mutant   stormMutant
+	plan     roles         // what was asked for last
+	anchor   int           // stays where it is until all is well again
+	decided  chan struct{} // closed when it is in force
+	stopped  context.Context
+	said     []string
+	began    time.Time
+	slowest  time.Duration // until all was well again
+
+	mu           sync.Mutex
+	why          string // what is broken that must not be
+	leaders      map[uint32]int
+	acknowledged []string
+}
+
+// newStorm starts an ensemble, and its end with that of the test.
+func newStorm(t *testing.T, seed uint64, mutant stormMutant) *ensembleStorm {
+	w := &ensembleStorm{t: t, random: rand.New(rand.NewPCG(seed, 1)), net: newWires(), mutant: mutant,
+		decided: make(chan struct{}), began: time.Now(), leaders: map[uint32]int{}}
+	w.net.far = []time.Duration{0, 0, 3 * time.Millisecond, 40 * time.Millisecond}[w.random.IntN(4)]
+	close(w.decided)
+	w.clock = bubbleClock{w.began}
+	for id := 1; id <= stormMachines; id++ {
+		w.plan[id] = post{is: roleVotes}
+	}
+	w.plan[stormMachines].is = roleObserves
+	w.anchor = w.plan.voting(w.random)
+	config, err := ensemble.Parse(strings.Join(w.plan.lines(), "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped, stop := context.WithCancel(context.Background())
+	w.stopped = stopped
+	var clients sync.WaitGroup
+	w.machines = append(w.machines, nil)
+	for id := 1; id <= stormMachines; id++ {
+		w.machines = append(w.machines, &machine{id: id, fs: vfs.NewMem(), inForce: config, own: *config.Member(quorum.ID(id))})
+	}
+	t.Cleanup(func() {
+		stop()
+		w.net.heal()
+		clients.Wait()
+		<-w.decided
+		for _, m := range w.machines[1:] {
+			w.halt(m)
+		}
+	})
+	for _, m := range w.machines[1:] {
+		w.boot(m)
+	}
+	clients.Go(w.write)
+	return w
+}
+
+// rage breaks and heals, and looks now and then whether all is well.
+func (w *ensembleStorm) rage(faults int) {
+	for i := range faults {
+		w.fault()
+		time.Sleep(time.Duration(w.random.IntN(300)*w.random.IntN(10)) * time.Millisecond / 4)
+		if i%12 == 11 || i == faults-1 {
+			w.calm()
+		}
+		if w.broken() != "" {
+			return
+		}
+	}
+}
+
+// breach notes what is broken that must not be, the first of all.
+func (w *ensembleStorm) breach(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.why == "" {
+		w.why = fmt.Sprintf(format, args...)
+	}
+}
+
+func (w *ensembleStorm) broken() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.why
+}
+
+// leads looks at each server that begins to lead.
+func (w *ensembleStorm) leads(id int, role Role) {
+	if role.Mode != ModeLeader {
+		return
+	}
+	w.mu.Lock()
+	other, known := w.leaders[role.Epoch]
+	w.leaders[role.Epoch] = id
+	w.mu.Unlock()
+	if known && other != id {
+		w.breach("servers %d and %d lead in epoch %d", other, id, role.Epoch)
+	}
+}
+
+func (w *ensembleStorm) say(format string, args ...any) {
+	line := fmt.Sprintf("%9.3f ", time.Since(w.began).Seconds()) + fmt.Sprintf(format, args...)
+	w.said = append(w.said, line)
+	if *stormPrint {
+		fmt.Println(line)
+	}
+}
+
+// calm heals everything, and waits until all is well.
+func (w *ensembleStorm) calm() {
+	w.say("calm")
+	w.net.heal()
+	for _, m := range w.machines[1:] {
+		w.boot(m)
+	}
+	began, why := time.Now(), ""
+	for {
+		if why = w.ill(); why == "" {
+			w.say("well after %v", time.Since(began))
+			w.slowest = max(w.slowest, time.Since(began))
+			w.anchor = w.plan.voting(w.random)
+			w.rest()
+			return
+		}
+		if time.Since(began) > wellWithin || w.broken() != "" {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	w.breach("not well %v after all is healed: %s", wellWithin, why)
+}
+
+// rest sees that servers which are well leave their connections as they are. Clients dial, too.
+func (w *ensembleStorm) rest() {
+	const lasting, most = 2 * time.Second, 20
+	before := w.net.dialed()
+	time.Sleep(lasting)
+	if n := w.net.dialed() - before; n > most {
+		w.breach("%d connections were dialed within %v while all was well", n, lasting)
+	}
+}
+
+// ill says what is not well yet, "" for nothing.
+func (w *ensembleStorm) ill() string {
+	select {
+	case <-w.decided:
+	default:
+		return fmt.Sprintf("reconfig %v is not in force", w.plan)
+	}
+	leader := w.leader()
+	if leader == nil {
+		return "nobody leads"
+	}
+	w.mu.Lock()
+	acknowledged := w.acknowledged
+	w.mu.Unlock()
+	epoch, why := leader.s.Role().Epoch, ""
+	for _, m := range w.machines[1:] {
+		if m.s == nil {
+			return fmt.Sprintf("server %d does not start", m.id)
+		}
+		if role := m.s.Role(); !m.s.Serves() || role.Epoch != epoch {
+			return fmt.Sprintf("server %d is %+v, and %d leads epoch %d", m.id, role, leader.id, epoch)
+		}
+		m.s.inspect(func(r *replica.Replica) {
+			if is := rolesOf(r.Config()); is != w.plan {
+				why = fmt.Sprintf("server %d goes by %v, not by %v", m.id, is, w.plan)
+				return
+			}
+			for ; m.found < len(acknowledged); m.found++ {
+				if _, ok := r.Tree().Find(acknowledged[m.found]); !ok {
+					why = fmt.Sprintf("server %d lacks %s", m.id, acknowledged[m.found])
+					return
+				}
+			}
+		})
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func (w *ensembleStorm) describe() string {
+	text := ""
+	for _, m := range w.machines[1:] {
+		if m.s == nil {
+			text += fmt.Sprintf("server %d is down\n", m.id)
+			continue
+		}
+		m.s.inspect(func(r *replica.Replica) {
+			text += fmt.Sprintf("server %d: %+v, %v version %x, at %v\n", m.id, m.s.Role(), rolesOf(r.Config()), r.Config().Version, r.Tree().LastZxid())
+		})
+	}
+	return text
+}

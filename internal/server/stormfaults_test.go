@@ -1,0 +1,158 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/zk"
+)
+
+func (w *ensembleStorm) any() *machine { return w.machines[1+w.random.IntN(stormMachines)] }
+
+func (w *ensembleStorm) leader() *machine {
+	for _, m := range w.machines[1:] {
+		if m.s != nil && m.s.Leads() {
+			return m
+		}
+	}
+	return nil
+}
+
+// fault breaks something, or heals.
+func (w *ensembleStorm) fault() {
+	a, b := w.any(), w.any()
+	if w.random.IntN(100) == 0 {
+		w.say("peace")
+		time.Sleep(70 * time.Second) // what was said is as good as forgotten
+	}
+	switch w.random.IntN(12) {
+	case 0, 1:
+		if a = w.leader(); a == nil {
+			return
+		}
+		w.say("kill leader %d", a.id)
+		w.kill(a)
+	case 2:
+		switch {
+		case a.s == nil:
+		case w.random.IntN(4) == 0:
+			w.say("stop %d", a.id)
+			w.halt(a)
+		default:
+			w.say("kill %d", a.id)
+			w.kill(a)
+		}
+	case 3, 4:
+		for _, m := range w.machines[1:] {
+			if m.s == nil {
+				w.say("start %d", m.id)
+				w.boot(m)
+			}
+		}
+	case 5:
+		w.say("reset %d and %d", a.id, b.id)
+		w.net.reset(func(from, to int) bool { return from == a.id && to == b.id || from == b.id && to == a.id })
+	case 6:
+		w.say("cut %d from %d", a.id, b.id)
+		w.net.set(a.id, b.id, true)
+	case 7:
+		w.say("isolate %d", a.id)
+		for _, m := range w.machines[1:] {
+			w.net.set(a.id, m.id, true)
+			w.net.set(m.id, a.id, true)
+		}
+	case 8:
+		w.say("heal")
+		w.net.heal()
+	case 9:
+		if s, d := a.s, time.Duration(w.random.IntN(3000))*time.Millisecond; s != nil {
+			w.say("pause %d for %v", a.id, d)
+			go s.inspect(func(*replica.Replica) { time.Sleep(d) })
+		}
+	default:
+		w.change()
+	}
+}
+
+// change asks for other roles of some machines, in the background, until they are in force.
+func (w *ensembleStorm) change() {
+	select {
+	case <-w.decided:
+	default:
+		return
+	}
+	var steps []roles
+	for steps == nil {
+		steps = w.plan.steps(w.random, w.anchor)
+	}
+	next := steps[len(steps)-1]
+	w.say("reconfig %v", steps)
+	w.plan, w.decided = next, make(chan struct{})
+	from := 1 + w.random.IntN(stormMachines)
+	go func(decided chan struct{}) {
+		defer close(decided)
+		for _, step := range steps {
+			for w.stopped.Err() == nil && !w.ask(from, step) {
+				time.Sleep(50 * time.Millisecond)
+				from = from%stormMachines + 1
+			}
+		}
+	}(w.decided)
+}
+
+// ask asks a server for a change, and reports whether it is in force there.
+func (w *ensembleStorm) ask(at int, r roles) bool {
+	c, err := w.connect(at)
+	if err != nil {
+		return false
+	}
+	defer c.socket.Close()
+	_, res, err := c.do(zk.Request{Op: zk.OpGetData, Path: zk.ConfigPath})
+	if err != nil {
+		return false
+	}
+	if now, err := ensemble.Parse(string(res.Data)); err == nil && rolesOf(now) == r {
+		return true
+	}
+	members := strings.Join(r.lines(), ",")
+	code, _, err := c.do(zk.Request{Op: zk.OpReconfig, Reconfig: &zk.Reconfig{ConfigID: -1, NewMembers: &members}})
+	if err == nil && code != zk.OK && code != zk.ErrNewConfigNoQuorum && code != zk.ErrReconfigInProgress {
+		w.breach("reconfig to %v: %v", r, code)
+	}
+	return false // the next one looks
+}
+
+// write creates one znode after the other, wherever a server answers.
+func (w *ensembleStorm) write() {
+	var c *wiredClient
+	at := 1
+	for n := 0; w.stopped.Err() == nil; time.Sleep(10 * time.Millisecond) {
+		if c == nil {
+			var err error
+			if c, err = w.connect(at); err != nil {
+				at = at%stormMachines + 1
+				continue
+			}
+		}
+		n++
+		path := fmt.Sprintf("/n%d", n)
+		code, _, err := c.do(create(path, "", zk.Persistent))
+		if err != nil {
+			c.socket.Close()
+			c, at = nil, at%stormMachines+1
+			continue
+		}
+		if code != zk.OK {
+			w.breach("create %s: %v", path, code)
+		}
+		w.mu.Lock()
+		w.acknowledged = append(w.acknowledged, path)
+		w.mu.Unlock()
+	}
+	if c != nil {
+		c.socket.Close()
+	}
+}
