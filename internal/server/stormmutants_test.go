@@ -67,11 +67,16 @@ func (f forgetful) OpenReadWrite(name string) (vfs.File, error) {
 
 func unsyncedLog(name string) func(vfs.File, error) (vfs.File, error) {
 	return func(file vfs.File, err error) (vfs.File, error) {
-		if err != nil || !strings.Contains(name, "/log.") && !strings.HasSuffix(name, "/reserve") {
+		if err != nil || !ofLog(name) {
 			return file, err
 		}
 		return unsynced{file}, nil
 	}
+}
+
+// ofLog reports whether a file is a part of the log, or the space for the next one.
+func ofLog(name string) bool {
+	return strings.Contains(name, "/log.") || strings.HasSuffix(name, "/reserve")
 }
 
 type unsynced struct{ vfs.File }
