@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -41,16 +40,16 @@ func (d dialer) first(ctx context.Context, addresses []peerwire.Address) (net.Co
 	defer cancel()
 	type answer struct {
 		socket net.Conn
-		from   peerwire.Address
+		from   int
 		err    error
 	}
 	answers := make(chan answer)
-	for _, a := range addresses {
+	for i, a := range addresses {
 		d.tasks.Go(func() {
 			for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
 				socket, err := d.one(ctx, a)
 				select {
-				case answers <- answer{socket, a, err}:
+				case answers <- answer{socket, i, err}:
 				case <-ctx.Done():
 					if err == nil {
 						socket.Close() // the second to come is not needed
@@ -63,19 +62,19 @@ func (d dialer) first(ctx context.Context, addresses []peerwire.Address) (net.Co
 			}
 		})
 	}
-	failed := make(map[peerwire.Address]error)
-	for len(failed) < len(addresses) {
+	failed := make([]error, len(addresses))
+	for slices.Contains(failed, nil) {
 		select {
 		case a := <-answers:
 			if a.err == nil {
-				return a.socket, a.from, nil
+				return a.socket, addresses[a.from], nil
 			}
 			failed[a.from] = a.err
 		case <-ctx.Done():
-			return nil, peerwire.Address{}, errors.Join(append(slices.Collect(maps.Values(failed)), context.Cause(ctx))...)
+			return nil, peerwire.Address{}, errors.Join(append(failed, context.Cause(ctx))...)
 		}
 	}
-	return nil, peerwire.Address{}, errors.Join(slices.Collect(maps.Values(failed))...)
+	return nil, peerwire.Address{}, errors.Join(failed...)
 }
 
 func (d dialer) one(ctx context.Context, a peerwire.Address) (net.Conn, error) {
