@@ -37,7 +37,11 @@ var (
 //   - each of them has all that was acknowledged;
 //   - they leave their connections as they are from then on.
 func TestEnsemblesThroughStorms(t *testing.T) {
-	for seed := *stormSeed; seed < *stormSeed+*storms; seed++ {
+	count := *storms
+	if underRace {
+		count = min(count, 2)
+	}
+	for seed := *stormSeed; seed < *stormSeed+count; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newStorm(t, seed, nil)
@@ -54,6 +58,9 @@ func TestEnsemblesThroughStorms(t *testing.T) {
 
 // TestStormsFindMutants puts bugs around the servers, which know nothing of them.
 func TestStormsFindMutants(t *testing.T) {
+	if underRace {
+		return // it is about seeds, not about goroutines
+	}
 	for _, mutant := range stormMutants {
 		t.Run(mutant.name, func(t *testing.T) {
 			t.Attr("what", mutant.what)

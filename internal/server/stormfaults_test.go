@@ -129,7 +129,7 @@ func (w *ensembleStorm) ask(at int, r roles) bool {
 func (w *ensembleStorm) write() {
 	var c *wiredClient
 	at := 1
-	for n := 0; w.stopped.Err() == nil; time.Sleep(10 * time.Millisecond) {
+	for n := 0; w.stopped.Err() == nil; time.Sleep(30 * time.Millisecond) {
 		if c == nil {
 			var err error
 			if c, err = w.connect(at); err != nil {

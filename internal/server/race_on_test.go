@@ -1,0 +1,6 @@
+//go:build race
+
+package server
+
+// underRace: the detector makes a storm ten times as long.
+const underRace = true
