@@ -88,6 +88,7 @@ type votePeer struct {
 
 	dialing bool // a goroutine tries to connect, one at most
 	called  bool // the peer dialed and waits to be dialed back
+	answers bool // the attempt under way is for that
 	gone    bool // not in Votes.mu.peers any more
 	wake    chan struct{}
 	abandon context.CancelFunc // ends the attempt under way; nil: there is none
@@ -134,13 +135,25 @@ func (v *Votes) Advertise(addresses []peerwire.Address) error {
 	defer v.mu.Unlock()
 	moved := v.mu.initial != nil && !bytes.Equal(v.mu.initial, initial)
 	v.mu.initial = initial
+	if moved {
+		v.sayAgain()
+	}
+	return nil
+}
+
+// sayAgain has the newest message said again to those that are away: they cannot know where to
+// dial when they are back. One that is connected may be away as well, see lost. Called with mu
+// held.
+func (v *Votes) sayAgain() {
 	for _, p := range v.mu.peers {
-		if moved && p.conn == nil && p.unsent == nil { // it is away, and cannot know where to dial when it is back
+		switch {
+		case p.conn != nil:
+			p.sent = time.Now()
+		case p.unsent == nil:
 			p.unsent = p.last
 			v.push(p)
 		}
 	}
-	return nil
 }
 
 // Send makes n the message that waits for a server, in the place of an older

@@ -26,6 +26,7 @@ type voteConn struct {
 	done   context.Context
 	end    context.CancelFunc
 	spoke  atomic.Bool // the peer has sent something on it
+	answer bool        // to a peer that had dialed
 }
 
 func (c *voteConn) close() {
@@ -133,8 +134,8 @@ func from(remote net.Addr, advertised []peerwire.Address) []peerwire.Address {
 // ended now, a peer that has learned of it meanwhile would dial again, and be called back again,
 // for ever where it takes time to open a connection. Called with mu held.
 func (v *Votes) callBack(p *votePeer) {
-	if p.conn != nil && !p.conn.spoke.Load() {
-		p.failed = true // somebody else may be at the other end
+	if p.conn != nil && p.conn.answer && !p.conn.spoke.Load() {
+		p.failed = true // it dials again, and is not where it was dialed back
 	}
 	if len(p.addresses) == 0 && len(p.advertised) == 0 {
 		p.disconnect()
@@ -153,9 +154,9 @@ func (v *Votes) callBack(p *votePeer) {
 func (v *Votes) adopt(p *votePeer, socket net.Conn) {
 	p.disconnect()
 	endUnacknowledged(socket, v.o.ConnectTimeout)
-	c := &voteConn{socket: socket, peer: p, ready: make(chan struct{}, 1)}
+	c := &voteConn{socket: socket, peer: p, answer: p.answers, ready: make(chan struct{}, 1)}
 	c.done, c.end = context.WithCancel(v.done)
-	p.conn, p.called = c, false
+	p.conn, p.called, p.failed = c, false, false
 	if p.abandon != nil && peerwire.Connected(v.o.ID, p.id) == peerwire.CloseAndWait {
 		// If it said now who this server is, the peer would dial back in vain, and if it is one of
 		// Apache's end this connection before that.

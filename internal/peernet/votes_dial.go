@@ -40,6 +40,8 @@ func (v *Votes) dial(p *votePeer) {
 		p.abandon()
 		if failed {
 			p.failed = true
+			// The connection that there is takes no vote to a peer that knows of none.
+			p.called = p.called || p.answers && p.conn != nil && len(p.addresses) > 0
 		}
 		over := !p.wantsDial()
 		v.mu.Unlock()
@@ -72,7 +74,7 @@ func (v *Votes) attempt(p *votePeer) (context.Context, []peerwire.Address, bool)
 	if !p.called && time.Now().Before(p.patient) {
 		return ctx, nil, true
 	}
-	p.called = false
+	p.called, p.answers = false, p.called
 	failed := p.failed
 	p.failed = false
 	if len(addresses) > 0 && len(p.addresses) > 0 {
@@ -106,7 +108,7 @@ func (v *Votes) connect(ctx context.Context, p *votePeer, addresses []peerwire.A
 		socket.Close()
 		return verdict, err
 	}
-	v.adoptFor(p, socket)
+	v.adoptFor(ctx, p, socket)
 	return verdict, nil
 }
 
@@ -128,10 +130,10 @@ func (v *Votes) proved(ctx context.Context, socket net.Conn, at peerwire.Address
 
 // adoptFor makes a connection that was dialed that of p, unless p was forgotten
 // or sent elsewhere meanwhile.
-func (v *Votes) adoptFor(p *votePeer, socket net.Conn) {
+func (v *Votes) adoptFor(ctx context.Context, p *votePeer, socket net.Conn) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if p.gone || v.mu.closed {
+	if p.gone || v.mu.closed || ctx.Err() != nil {
 		socket.Close()
 		return
 	}
