@@ -217,7 +217,7 @@ func TestServerThatMovesBeforeItKnowsThatAnotherIsAwayDialsIt(t *testing.T) {
 		time.Sleep(time.Second)
 		must(t, k.two.Advertise([]peerwire.Address{at(8)}))
 		k.two.Reconfigured()
-		time.Sleep(30 * time.Second)
+		time.Sleep(150 * time.Second)
 		first.Close() // the kernel notices
 		time.Sleep(time.Minute)
 		down.Store(false)

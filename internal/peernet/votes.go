@@ -77,6 +77,7 @@ type votePeer struct {
 	conn       *voteConn          // nil: not connected
 	unsent     []byte             // the newest frame, until a writer takes it
 	sent       time.Time          // when one took it last
+	untold     bool               // this server has moved since the connection began
 	last       []byte             // the frame that a writer took last
 	// place is that of the newest connection it opened among all accepted.
 	// Their goroutines may come in another order, and the older one, which the
@@ -148,7 +149,7 @@ func (v *Votes) sayAgain() {
 	for _, p := range v.mu.peers {
 		switch {
 		case p.conn != nil:
-			p.sent = time.Now()
+			p.untold = true
 		case p.unsent == nil:
 			p.unsent = p.last
 			v.push(p)

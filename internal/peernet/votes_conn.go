@@ -156,7 +156,7 @@ func (v *Votes) adopt(p *votePeer, socket net.Conn) {
 	endUnacknowledged(socket, v.o.ConnectTimeout)
 	c := &voteConn{socket: socket, peer: p, answer: p.answers, ready: make(chan struct{}, 1)}
 	c.done, c.end = context.WithCancel(v.done)
-	p.conn, p.called, p.failed = c, false, false
+	p.conn, p.called, p.failed, p.untold = c, false, false, false
 	if p.abandon != nil && peerwire.Connected(v.o.ID, p.id) == peerwire.CloseAndWait {
 		// If it said now who this server is, the peer would dial back in vain, and if it is one of
 		// Apache's end this connection before that.
@@ -267,7 +267,7 @@ func (v *Votes) lost(c *voteConn, sending bool) {
 			v.forget(p)
 		}
 	}
-	if (sending || time.Since(p.sent) < lostWithin) && p.conn == nil && p.unsent == nil {
+	if (sending || p.untold || time.Since(p.sent) < lostWithin) && p.conn == nil && p.unsent == nil {
 		p.unsent = p.last
 	}
 	v.push(p)
