@@ -49,7 +49,7 @@ func (w *ensembleStorm) boot(m *machine) {
 	inForce, asked, own := m.inForce, m.asked, m.own
 	m.off = false
 	m.mu.Unlock()
-	clients, err := w.net.listen(nil, "", machineHost(m.id)+":2181")
+	clients, err := w.net.listen(w.t.Context(), "tcp", machineHost(m.id)+":2181")
 	if err != nil {
 		w.breach("start server %d: %v", m.id, err)
 		return
