@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// knocked is server 2 on virtual time, and what a test says as server 1, to which it has sent
+// knocked is server 2 on virtual time, and what a test says as server 1, to which it sends
 // the vote of round 1. Nobody understands anything at port 9.
 type knocked struct {
 	t      *testing.T
@@ -46,9 +46,11 @@ func newKnocked(t *testing.T) *knocked {
 			return k.all.dial(ctx, network, address)
 		}
 	})
-	k.two.Send(1, notification(2, 1))
 	return k
 }
+
+// begin has server 2 dial.
+func (k *knocked) begin() { k.two.Send(1, notification(2, 1)) }
 
 func at(port uint16) peerwire.Address { return peerwire.Address{Host: "127.0.0.1", Port: port} }
 
@@ -129,6 +131,7 @@ func TestKnockBeforeTheFirstVoteDoesNotDisplaceAGoodConnection(t *testing.T) {
 				go io.Copy(io.Discard, socket)
 			}
 		}()
+		k.begin()
 		first := <-k.conns
 		k.comes(1)
 		k.knock(9)
@@ -152,6 +155,7 @@ func TestKnockAfterASilentConnectionIsAnsweredAtTheConfiguredAddress(t *testing.
 			}
 			return nil, nil
 		}
+		k.begin()
 		<-k.conns
 		time.Sleep(3 * time.Second)
 		began := time.Now()
@@ -182,6 +186,7 @@ func TestVoteAfterACallBackThatFailedIsDelivered(t *testing.T) {
 			}
 			return nil, nil
 		}
+		k.begin()
 		first := <-k.conns
 		k.comes(1)
 		said := notification(1, 1)
@@ -210,6 +215,7 @@ func TestServerThatMovesBeforeItKnowsThatAnotherIsAwayDialsIt(t *testing.T) {
 			}
 			return nil, nil
 		}
+		k.begin()
 		first := <-k.conns
 		k.comes(1)
 		time.Sleep(90 * time.Second)
