@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/internal/auth"
@@ -25,8 +24,7 @@ type auditedEnsemble struct {
 func beginAudited(t *testing.T, servers int) *auditedEnsemble {
 	t.Helper()
 	a := &auditedEnsemble{t: t, disks: map[int]*vfs.Mem{}}
-	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
+	base := quick()
 	base.ReconfigEnabled, base.Audit.Enabled = true, true
 	base.Auth = auth.Rules{}
 	base.Auth.SuperDigest = base.Auth.Digest("super:secret")

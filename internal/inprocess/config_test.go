@@ -21,9 +21,7 @@ import (
 // /zookeeper/config. That is data, and no reconfig: servers that start again keep to
 // their own ensemble, and show it.
 func TestDataOfTheConfigZnodeIsNoReconfig(t *testing.T) {
-	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
-	base.ReconfigEnabled, base.Auth.SkipACL = true, true
+	base := reconfigurable()
 	e, err := Start(Options{Servers: 3, Base: base})
 	if err != nil {
 		t.Fatal(err)
@@ -74,8 +72,7 @@ func TestDataOfTheConfigZnodeIsNoReconfig(t *testing.T) {
 func TestDirectoriesRestoredOnOtherMachines(t *testing.T) {
 	for name, reconfigured := range map[string]bool{"as founded": false, "reconfigured": true} {
 		t.Run(name, func(t *testing.T) {
-			base := server.Default()
-			base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
+			base := quick()
 			base.ReconfigEnabled, base.Auth.SkipACL, base.SnapCount = true, true, 20
 			disks := map[int]*vfs.Mem{1: vfs.NewMem(), 2: vfs.NewMem(), 3: vfs.NewMem()}
 			begin := func() *Ensemble {
@@ -198,8 +195,7 @@ func refusesForeignData(t *testing.T, base server.Config, disk *vfs.Mem) {
 
 // TestReconfigWithoutARightIsNotLookedAt, however wrong or long it is.
 func TestReconfigWithoutARightIsNotLookedAt(t *testing.T) {
-	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
+	base := quick()
 	base.ReconfigEnabled = true
 	e, err := Start(Options{Servers: 3, Base: base})
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 func TestServerWithoutSpaceForAnEpochWaitsForIt(t *testing.T) {
 	var full atomic.Int32 // the server whose disk is full
 	refused := make(chan struct{}, 100)
-	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
+	base := quick()
 	e := startFull(t, base, func(id int, op vfs.Op) bool {
 		if int(full.Load()) != id || !strings.Contains(op.Name, "acceptedEpoch") || op.Kind != vfs.KindCreate {
 			return false

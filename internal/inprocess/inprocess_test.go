@@ -180,3 +180,17 @@ func TestWrongNumbersAreRefused(t *testing.T) {
 		t.Error("an ensemble of nobody was started")
 	}
 }
+
+// quick is what servers have in common whose silence is noticed in a second.
+func quick() server.Config {
+	base := server.Default()
+	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
+	return base
+}
+
+// reconfigurable is quick for an ensemble that any client may change.
+func reconfigurable() server.Config {
+	base := quick()
+	base.ReconfigEnabled, base.Auth.SkipACL = true, true
+	return base
+}

@@ -15,9 +15,7 @@ import (
 // its file is that of the others by then, and its own line stands beside.
 func TestJoinerThatIsStartedAgainIsAdded(t *testing.T) {
 	for _, observer := range []bool{false, true} {
-		base := server.Default()
-		base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
-		base.ReconfigEnabled, base.Auth.SkipACL = true, true
+		base := reconfigurable()
 		var own ensemble.Member
 		e, err := Start(Options{Servers: 4, Base: base, Change: func(id int, c *server.Config) {
 			others := *c.Ensemble

@@ -7,16 +7,13 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
-	"github.com/conclave-project/conclave/internal/server"
 )
 
 // Servers that a reconfig has taken out follow the next leader, and can be taken in again.
 // No configuration says where they are, so that they must say it: those that are in have larger
 // numbers here, and connect themselves.
 func TestServersThatWereTakenOutFollowTheNextLeader(t *testing.T) {
-	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
-	base.ReconfigEnabled, base.Auth.SkipACL = true, true
+	base := reconfigurable()
 	e, err := Start(Options{Servers: 5, Base: base})
 	if err != nil {
 		t.Fatal(err)

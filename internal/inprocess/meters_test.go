@@ -21,8 +21,7 @@ type clocks [5]atomic.Int64
 
 func meteredEnsemble(t *testing.T, wall *clocks) *Ensemble {
 	t.Helper()
-	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
+	base := quick()
 	e, err := Start(Options{Servers: 3, Observers: 1, Base: base, Change: func(id int, c *server.Config) {
 		c.Wall = func() time.Time { return time.Now().Add(time.Duration(wall[id].Load())) }
 		c.HistoryMax = 4 // what is further behind than that gets a snapshot, or the log

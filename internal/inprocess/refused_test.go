@@ -10,15 +10,13 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/internal/awaittest"
-	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/zk"
 )
 
 // A client that asks for what nobody could be started with gets a code; the reason is in
 // the log of the leader.
 func TestReasonOfARefusedReconfigIsLogged(t *testing.T) {
-	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
+	base := quick()
 	base.ReconfigEnabled, base.Auth.SkipACL, base.Reconfig.MultiAddress = true, true, true
 	var log awaittest.Log
 	e, err := Start(Options{Servers: 3, Base: base, Logger: func(int) *slog.Logger { return slog.New(slog.NewTextHandler(&log, nil)) }})

@@ -17,9 +17,7 @@ import (
 // down as that, committed and answered, and before it was written down as in force: the log has
 // the change, and a start takes the newer of the two.
 func TestEnsembleThatIsKilledBeforeItsNewNamesAreSavedStarts(t *testing.T) {
-	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
-	base.ReconfigEnabled, base.Auth.SkipACL = true, true
+	base := reconfigurable()
 	var mu sync.Mutex
 	next := map[int]*ensemble.Config{}
 	e, err := Start(Options{Servers: 3, Base: base, Change: func(id int, c *server.Config) {

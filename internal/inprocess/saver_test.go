@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/internal/awaittest"
@@ -17,9 +16,7 @@ import (
 // The disk with the configuration hangs, on all servers: an election and a reconfig go on.
 // What was not saved is, before the server has ended, and the newest last.
 func TestDiskOfTheConfigurationHoldsUpNobody(t *testing.T) {
-	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
-	base.ReconfigEnabled, base.Auth.SkipACL = true, true
+	base := reconfigurable()
 	free := make(chan struct{})
 	var mu sync.Mutex
 	saved := map[int]int64{}
