@@ -84,17 +84,11 @@ type votePeer struct {
 	// peer has closed, must not replace the newer one.
 	place int64
 
-	failed    bool // the last attempt to connect, or nobody spoke on what came of it
-	elsewhere bool // that attempt was at what it advertised, and not at its addresses
-
+	next    approach
 	dialing bool // a goroutine tries to connect, one at most
-	called  bool // the peer dialed and waits to be dialed back
-	answers bool // the attempt under way is for that
 	gone    bool // not in Votes.mu.peers any more
 	wake    chan struct{}
 	abandon context.CancelFunc // ends the attempt under way; nil: there is none
-	patient time.Time          // until then it is not dialed
-	pause   time.Duration      // how long that was put off last
 
 	receiving sync.Mutex // not guarded by Votes.mu: held while Receive lasts
 }
@@ -294,7 +288,7 @@ func (v *Votes) push(p *votePeer) {
 
 // wantsDial reports whether p is to be dialed. Called with mu held.
 func (p *votePeer) wantsDial() bool {
-	return !p.gone && (p.called || p.conn == nil && p.unsent != nil && len(p.addresses) > 0)
+	return !p.gone && (p.next.called || p.conn == nil && p.unsent != nil && len(p.addresses) > 0)
 }
 
 // disconnect ends the connection. Called with mu held.

@@ -135,7 +135,7 @@ func from(remote net.Addr, advertised []peerwire.Address) []peerwire.Address {
 // for ever where it takes time to open a connection. Called with mu held.
 func (v *Votes) callBack(p *votePeer) {
 	if p.conn != nil && p.conn.answer && !p.conn.spoke.Load() {
-		p.failed = true // it dials again, and is not where it was dialed back
+		p.next.failed = true // it dials again, and is not where it was dialed back
 	}
 	if len(p.addresses) == 0 && len(p.advertised) == 0 {
 		p.disconnect()
@@ -144,7 +144,7 @@ func (v *Votes) callBack(p *votePeer) {
 		}
 		return
 	}
-	p.called = true
+	p.next.called = true
 	poke(p.wake)
 	v.push(p)
 }
@@ -154,9 +154,10 @@ func (v *Votes) callBack(p *votePeer) {
 func (v *Votes) adopt(p *votePeer, socket net.Conn) {
 	p.disconnect()
 	endUnacknowledged(socket, v.o.ConnectTimeout)
-	c := &voteConn{socket: socket, peer: p, answer: p.answers, ready: make(chan struct{}, 1)}
+	c := &voteConn{socket: socket, peer: p, answer: p.next.answers, ready: make(chan struct{}, 1)}
 	c.done, c.end = context.WithCancel(v.done)
-	p.conn, p.called, p.failed, p.untold = c, false, false, false
+	p.conn, p.untold = c, false
+	p.next.connected()
 	if p.abandon != nil && peerwire.Connected(v.o.ID, p.id) == peerwire.CloseAndWait {
 		// If it said now who this server is, the peer would dial back in vain, and if it is one of
 		// Apache's end this connection before that.
@@ -262,7 +263,7 @@ func (v *Votes) lost(c *voteConn, sending bool) {
 	p := c.peer
 	if p.conn == c {
 		p.conn = nil
-		p.rest(c)
+		p.next.rest(c.spoke.Load(), time.Now())
 		if len(p.addresses) == 0 && !p.dialing {
 			v.forget(p)
 		}
@@ -271,18 +272,6 @@ func (v *Votes) lost(c *voteConn, sending bool) {
 		p.unsent = p.last
 	}
 	v.push(p)
-}
-
-// rest puts off the next connection after one that has ended. The peer may have ended
-// it to dial itself. If it has said nothing on it, there may be no server behind the
-// address but a proxy that takes any connection: each time the pause is twice as long.
-// Called with mu held.
-func (p *votePeer) rest(c *voteConn) {
-	p.pause = min(max(2*p.pause, pauseMin), pauseMax)
-	if p.failed = !c.spoke.Load(); !p.failed { // else it may be elsewhere
-		p.pause = pauseMin
-	}
-	p.patient = time.Now().Add(p.pause)
 }
 
 // readInitial reads the initial message and nothing of what comes after it.

@@ -39,9 +39,7 @@ func (v *Votes) dial(p *votePeer) {
 		v.mu.Lock()
 		p.abandon()
 		if failed {
-			p.failed = true
-			// The connection that there is takes no vote to a peer that knows of none.
-			p.called = p.called || p.answers && p.conn != nil && len(p.addresses) > 0
+			p.next.fail(p.conn != nil && len(p.addresses) > 0)
 		}
 		over := !p.wantsDial()
 		v.mu.Unlock()
@@ -71,18 +69,13 @@ func (v *Votes) attempt(p *votePeer) (context.Context, []peerwire.Address, bool)
 	}
 	ctx, cancel := context.WithTimeout(v.done, v.o.ConnectTimeout)
 	p.abandon = cancel
-	if !p.called && time.Now().Before(p.patient) {
+	if !p.next.due(time.Now()) {
 		return ctx, nil, true
 	}
-	p.called, p.answers = false, p.called
-	failed := p.failed
-	p.failed = false
 	if len(addresses) > 0 && len(p.addresses) > 0 {
 		p.addresses = addresses
 	}
-	// One that has not learned of a reconfig, or whose file has other addresses, is not where
-	// the configuration says, but may say where it is.
-	if p.elsewhere = failed && !p.elsewhere && len(p.advertised) > 0; p.elsewhere || len(p.addresses) == 0 {
+	if p.next.begin(len(p.advertised) > 0) || len(p.addresses) == 0 {
 		return ctx, p.advertised, true
 	}
 	return ctx, p.addresses, true

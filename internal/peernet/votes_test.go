@@ -332,7 +332,7 @@ func TestSmallerNumberIsDialedBackWhereItSaysThatItIs(t *testing.T) {
 			v.mu.Lock()
 			defer v.mu.Unlock()
 			p := v.mu.peers[3]
-			return p != nil && p.failed && !p.dialing
+			return p != nil && p.next.failed && !p.dialing
 		})
 		ends(t, dialParticipant(t, v, 3, advertised))
 		socket, err := l.Accept()

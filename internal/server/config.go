@@ -44,9 +44,9 @@ type Config struct {
 	Logger     *slog.Logger
 	SessionKey [16]byte // makes the ids of sessions; zero draws one at each start. For tests
 
-	// For tests in a bubble, where no goroutine may wait for a socket.
-	listen   ports.Listen // on the ports for servers; nil: that of package net
-	unpolled bool         // each idle connection has a goroutine
+	// listen opens the ports for servers; nil: that of package net. For tests in a bubble, where no
+	// goroutine may wait for a socket: with it each idle connection has a goroutine.
+	listen ports.Listen
 }
 
 // PlaceConfig is where data is and where clients connect.

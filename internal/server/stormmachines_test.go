@@ -70,7 +70,7 @@ func (w *ensembleStorm) boot(m *machine) {
 		c.ID, c.Ensemble, c.Pending, c.ReconfigEnabled = quorum.ID(m.id), inForce, asked, true
 		c.Auth.SkipACL = true
 		c.SilenceTime, c.InitLimit, c.SyncLimit = time.Second, 10, 5
-		c.Listener, c.listen, c.unpolled = clients, w.net.listen, true
+		c.Listener, c.listen = clients, w.net.listen
 		c.PeerDial = w.net.dialer(m.id)
 		if line := inForce.Member(c.ID); line != nil {
 			c.Observer = line.Observer
