@@ -80,8 +80,8 @@ func New(servers string, o Options) (*Client, error) {
 		config.Session, config.Password, config.LastZxid = o.Resume.ID, o.Resume.Password, o.Resume.LastZxid
 	}
 	c := &Client{
-		options: o, chroot: chroot, clock: o.clock, servers: list,
-		machine: clientsession.New(config, o.clock.Now().Millis()),
+		options: o, chroot: chroot, clock: o.Clock, servers: list,
+		machine: clientsession.New(config, o.Clock.Now().Millis()),
 		kick:    make(chan struct{}, 1), done: make(chan struct{}),
 		proving: make(chan struct{}, 1), toTell: make(chan struct{}, 1),
 	}

@@ -43,7 +43,7 @@ type fakeConn struct {
 
 // options dials the fake, and reads time from Go, whose clock a bubble fakes.
 func (f *fake) options() Options {
-	return Options{Dialer: f.dial, clock: goClock{time.Now()}, Seed: 1}
+	return Options{Dialer: f.dial, Clock: goClock{time.Now()}, Seed: 1}
 }
 
 func (f *fake) dial(_ context.Context, _, address string) (net.Conn, error) {

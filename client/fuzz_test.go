@@ -76,7 +76,7 @@ func TestALengthAloneTakesNoMemory(t *testing.T) {
 		_ = far.Close()
 	}()
 	o := Options{}.withDefaults()
-	l := &link{c: &Client{options: o, clock: o.clock}, socket: near}
+	l := &link{c: &Client{options: o, clock: o.Clock}, socket: near}
 	if err := l.read(); !errors.Is(err, io.EOF) || len(l.buffer) > readBufferBytes {
 		t.Errorf("%v with a buffer of %d bytes", err, len(l.buffer))
 	}

@@ -96,7 +96,9 @@ type Options struct {
 	// Seed makes the order of servers and the pauses repeatable; 0 is random.
 	Seed uint64
 
-	clock clock.Clock // tests only
+	// Clock is the clock to count on; nil is that of this machine. It serves tests and
+	// simulations.
+	Clock clock.Clock
 }
 
 // Credential is what AddAuth shows to a server.
@@ -137,8 +139,8 @@ func (o Options) withDefaults() Options {
 	if o.Resolver == nil {
 		o.Resolver = net.DefaultResolver
 	}
-	if o.clock == nil {
-		o.clock = clock.System()
+	if o.Clock == nil {
+		o.Clock = clock.System()
 	}
 	return o
 }

@@ -48,7 +48,7 @@ func (s *simSlot) open(resume *Session) {
 	o := Options{
 		SessionTimeout: time.Duration(r.plan.timeoutMs) * time.Millisecond, BackoffMin: 10 * time.Millisecond,
 		BackoffMax: 300 * time.Millisecond, ReplyBytesMax: simReplyBytesMax, InFlightMax: 40, WatchQueue: 8,
-		Seed: s.rng.Uint64() | 1, Resume: resume, clock: simClock{goClock{r.start}},
+		Seed: s.rng.Uint64() | 1, Resume: resume, Clock: simClock{goClock{r.start}},
 		Dialer: func(ctx context.Context, _, address string) (net.Conn, error) {
 			return r.e.dial(ctx, address, r.plan.netMs)
 		},

@@ -143,8 +143,8 @@ type Options struct {
 	// the leadership has ended. Others lead beside it now or within a lease. A
 	// careful program ends its process here.
 	OnStuck func(Leadership)
-	// Clock is the clock to count on; nil is that of this machine. It serves
-	// tests and simulations.
+	// Clock is the clock to count on, which the backend must count on too; nil is that
+	// of this machine. It serves tests and simulations.
 	Clock clock.Clock
 }
 

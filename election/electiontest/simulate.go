@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
 
 // Simulation lets candidates fight for one election on virtual time: clocks
@@ -63,31 +64,7 @@ func Simulate(t *testing.T, s Simulation) {
 
 // VirtualClock is a clock on the time of a bubble of testing/synctest that runs
 // at another rate, 1 being the right one.
-func VirtualClock(rate float64) clock.Clock { return virtualClock{time.Now(), rate} }
-
-type virtualClock struct {
-	start time.Time
-	rate  float64
-}
-
-func (c virtualClock) Now() clock.Instant {
-	return clock.Instant(c.rate * float64(time.Since(c.start)))
-}
-
-func (c virtualClock) Timer(at clock.Instant) clock.Timer {
-	t := &virtualTimer{fired: make(chan struct{})}
-	wait := time.Duration(float64(at.Sub(c.Now()))/c.rate) + 1 // no earlier than at
-	t.timer = time.AfterFunc(wait, func() { close(t.fired) })
-	return t
-}
-
-type virtualTimer struct {
-	timer *time.Timer
-	fired chan struct{}
-}
-
-func (t *virtualTimer) C() <-chan struct{} { return t.fired }
-func (t *virtualTimer) Stop()              { t.timer.Stop() }
+func VirtualClock(rate float64) clock.Clock { return bubble.Clock(rate) }
 
 // BadLink is the way of one candidate to the store, in a simulation.
 type BadLink struct {

@@ -18,6 +18,9 @@ type Options struct {
 	// Close is called at the end of Backend.Close; nil for nothing. Used says
 	// that a grant is still in use: its lease must be left to expire.
 	Close func(used bool) error
+	// Clock is the clock to count on, which the Store must count on too; nil is that of
+	// this machine. It serves tests and simulations.
+	Clock clock.Clock
 }
 
 // Backend elects on a Store. It has no state that another Backend on the same
@@ -59,7 +62,10 @@ type claim struct {
 
 // New returns a backend on the store.
 func New(store Store, options Options) *Backend {
-	return &Backend{store: store, options: options, now: clock.Now, joins: make(chan struct{}, joinsMax),
+	if options.Clock == nil {
+		options.Clock = clock.System()
+	}
+	return &Backend{store: store, options: options, now: options.Clock.Now, joins: make(chan struct{}, joinsMax),
 		claims: make(map[string]*claim)}
 }
 

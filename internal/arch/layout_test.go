@@ -63,6 +63,7 @@ var layout = map[string]place{
 	"internal/txnlog":                       {1, storage},
 	"internal/vfs/osfs":                     {1, shell},
 	"internal/lobby":                        {1, shell},
+	"internal/bubble":                       {1, shell},
 	"internal/ports":                        {0, shell},
 	"internal/names":                        {0, shell},
 	"internal/audit":                        {2, shell},

@@ -44,9 +44,9 @@ type Config struct {
 	Logger     *slog.Logger
 	SessionKey [16]byte // makes the ids of sessions; zero draws one at each start. For tests
 
-	// listen opens the ports for servers; nil: that of package net. For tests in a bubble, where no
+	// Listen opens the ports for servers; nil: that of package net. For tests in a bubble, where no
 	// goroutine may wait for a socket: with it each idle connection has a goroutine.
-	listen ports.Listen
+	Listen ports.Listen
 }
 
 // PlaceConfig is where data is and where clients connect.

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/bubble"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
@@ -93,8 +95,8 @@ const (
 type ensembleStorm struct {
 	t        *testing.T
 	random   *rand.Rand
-	clock    bubbleClock
-	net      *wires
+	clock    clock.Clock
+	net      *bubble.Net
 	machines []*machine // by number, from 1
 	mutant   stormMutant
 	plan     roles         // what was asked for last
@@ -113,11 +115,10 @@ type ensembleStorm struct {
 
 // newStorm starts an ensemble, and its end with that of the test.
 func newStorm(t *testing.T, seed uint64, mutant stormMutant) *ensembleStorm {
-	w := &ensembleStorm{t: t, random: rand.New(rand.NewPCG(seed, 1)), net: newWires(), mutant: mutant,
+	w := &ensembleStorm{t: t, random: rand.New(rand.NewPCG(seed, 1)), mutant: mutant, clock: bubble.Clock(1),
 		decided: make(chan struct{}), began: time.Now(), leaders: map[uint32]int{}}
-	w.net.far = []time.Duration{0, 0, 3 * time.Millisecond, 40 * time.Millisecond}[w.random.IntN(4)]
+	w.net = bubble.NewNet([]time.Duration{0, 0, 3 * time.Millisecond, 40 * time.Millisecond}[w.random.IntN(4)])
 	close(w.decided)
-	w.clock = bubbleClock{w.began}
 	for id := 1; id <= stormMachines; id++ {
 		w.plan[id] = post{is: roleVotes}
 	}
@@ -136,7 +137,7 @@ func newStorm(t *testing.T, seed uint64, mutant stormMutant) *ensembleStorm {
 	}
 	t.Cleanup(func() {
 		stop()
-		w.net.heal()
+		w.net.Heal()
 		clients.Wait()
 		<-w.decided
 		for _, m := range w.machines[1:] {
@@ -204,7 +205,7 @@ func (w *ensembleStorm) say(format string, args ...any) {
 // calm heals everything, and waits until all is well.
 func (w *ensembleStorm) calm() {
 	w.say("calm")
-	w.net.heal()
+	w.net.Heal()
 	for _, m := range w.machines[1:] {
 		w.boot(m)
 	}
@@ -228,9 +229,9 @@ func (w *ensembleStorm) calm() {
 // rest sees that servers which are well leave their connections as they are. Clients dial, too.
 func (w *ensembleStorm) rest() {
 	const lasting, most = 2 * time.Second, 20
-	before := w.net.dialed()
+	before := w.net.Dialed()
 	time.Sleep(lasting)
-	if n := w.net.dialed() - before; n > most {
+	if n := w.net.Dialed() - before; n > most {
 		w.breach("%d connections were dialed within %v while all was well", n, lasting)
 	}
 }

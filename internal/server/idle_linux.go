@@ -107,7 +107,7 @@ func pollNow(epoll int, events []syscall.EpollEvent) (n int, err error) {
 
 // pollIdle begins to wait for idle connections.
 func (s *Server) pollIdle() {
-	if s.cfg.listen != nil {
+	if s.cfg.Listen != nil {
 		return
 	}
 	if err := s.poller.open(); err != nil {

@@ -121,10 +121,10 @@ func (s *Server) listenForPeers() error {
 	if line == nil {
 		line = new(ensemble.Member)
 	}
-	s.quorumPort = ports.New(ports.Options{Name: "quorum port", Listen: s.cfg.listen, Logger: s.cfg.Logger})
-	s.electionPort = ports.New(ports.Options{Name: "election port", Listen: s.cfg.listen, Logger: s.cfg.Logger})
+	s.quorumPort = ports.New(ports.Options{Name: "quorum port", Listen: s.cfg.Listen, Logger: s.cfg.Logger})
+	s.electionPort = ports.New(ports.Options{Name: "election port", Listen: s.cfg.Listen, Logger: s.cfg.Logger})
 	if s.cfg.ObserverPort > 0 {
-		s.observerPort = ports.New(ports.Options{Name: "port for observers", Listen: s.cfg.listen, Logger: s.cfg.Logger}) // open while this server follows
+		s.observerPort = ports.New(ports.Options{Name: "port for observers", Listen: s.cfg.Listen, Logger: s.cfg.Logger}) // open while this server follows
 	}
 	err := s.listenPeers(s.quorumPort, s.cfg.QuorumListener, s.cfg.QuorumAddr, line.Quorum, "learners", "the first port")
 	if err == nil {

@@ -54,19 +54,19 @@ func (w *ensembleStorm) fault() {
 		}
 	case 5:
 		w.say("reset %d and %d", a.id, b.id)
-		w.net.reset(func(from, to int) bool { return from == a.id && to == b.id || from == b.id && to == a.id })
+		w.net.Reset(func(from, to int) bool { return from == a.id && to == b.id || from == b.id && to == a.id })
 	case 6:
 		w.say("cut %d from %d", a.id, b.id)
-		w.net.set(a.id, b.id, true)
+		w.net.Cut(a.id, b.id, true)
 	case 7:
 		w.say("isolate %d", a.id)
 		for _, m := range w.machines[1:] {
-			w.net.set(a.id, m.id, true)
-			w.net.set(m.id, a.id, true)
+			w.net.Cut(a.id, m.id, true)
+			w.net.Cut(m.id, a.id, true)
 		}
 	case 8:
 		w.say("heal")
-		w.net.heal()
+		w.net.Heal()
 	case 9:
 		if s, d := a.s, time.Duration(w.random.IntN(3000))*time.Millisecond; s != nil {
 			w.say("pause %d for %v", a.id, d)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/bubble"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -38,7 +39,7 @@ func (w *ensembleStorm) boot(m *machine) {
 	if m.s != nil {
 		return
 	}
-	w.net.power(m.id, true)
+	w.net.Power(m.id, true)
 	logger := slog.New(slog.DiscardHandler)
 	if *stormPrint {
 		logger = slog.New(slog.NewTextHandler(stormLog{func(s string) {
@@ -49,7 +50,7 @@ func (w *ensembleStorm) boot(m *machine) {
 	inForce, asked, own := m.inForce, m.asked, m.own
 	m.off = false
 	m.mu.Unlock()
-	clients, err := w.net.listen(w.t.Context(), "tcp", machineHost(m.id)+":2181")
+	clients, err := w.net.Listen(w.t.Context(), "tcp", bubble.Host(m.id)+":2181")
 	if err != nil {
 		w.breach("start server %d: %v", m.id, err)
 		return
@@ -70,8 +71,8 @@ func (w *ensembleStorm) boot(m *machine) {
 		c.ID, c.Ensemble, c.Pending, c.ReconfigEnabled = quorum.ID(m.id), inForce, asked, true
 		c.Auth.SkipACL = true
 		c.SilenceTime, c.InitLimit, c.SyncLimit = time.Second, 10, 5
-		c.Listener, c.listen = clients, w.net.listen
-		c.PeerDial = w.net.dialer(m.id)
+		c.Listener, c.Listen = clients, w.net.Listen
+		c.PeerDial = w.net.Dialer(m.id)
 		if line := inForce.Member(c.ID); line != nil {
 			c.Observer = line.Observer
 		} else {
@@ -147,7 +148,7 @@ func (f slowFile) Sync() error {
 
 // kill ends a machine as a loss of power does: some of what was not synced is kept.
 func (w *ensembleStorm) kill(m *machine) {
-	w.net.power(m.id, false)
+	w.net.Power(m.id, false)
 	m.mu.Lock()
 	m.off = true
 	m.mu.Unlock()

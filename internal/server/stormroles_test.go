@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/conclave-project/conclave/internal/bubble"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/quorum"
 )
@@ -56,7 +57,7 @@ func (p post) line(id int) string {
 	if p.is == roleObserves {
 		as = "observer"
 	}
-	host := machineHost(id)
+	host := bubble.Host(id)
 	return fmt.Sprintf("server.%d=%s:%d:%d:%s;%s:2181", id, host, 2888+p.at, 3888+p.at, as, host)
 }
 

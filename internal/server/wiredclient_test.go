@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/bubble"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -22,7 +23,7 @@ const answerWithin = 3 * time.Second
 func (w *ensembleStorm) connect(at int) (*wiredClient, error) {
 	ctx, cancel := context.WithTimeout(w.stopped, answerWithin)
 	defer cancel()
-	socket, err := w.net.dialer(clientMachine)(ctx, "tcp", machineHost(at)+":2181")
+	socket, err := w.net.Dialer(clientMachine)(ctx, "tcp", bubble.Host(at)+":2181")
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,8 @@ var proofs = []proof{
 		"conclave model --mutants"},
 	{"storms", "whole servers with their connections and ports, on virtual time", "./internal/server", "TestStormsFindMutants", nil,
 		"go test ./internal/server -run StormsFindMutants"},
+	{"elections", "candidates, clients and whole servers together, on virtual time", "./election/backend/zookeeper",
+		"TestElectionStormsFindMutants", nil, "go test ./election/backend/zookeeper -run StormsFindMutants"},
 	{"client", "the whole client on virtual time", "./client", "TestWholeClientFindsMutants", nil,
 		"go test ./client -run FindsMutants"},
 	{"candidates", "whole candidates on virtual time", "./election/record", "TestWholeCandidatesFindMutants", []string{"-rare"},

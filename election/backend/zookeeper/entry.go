@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/zk"
@@ -159,7 +158,7 @@ const driftPart = 50
 // A read would not do, nor would a sync: a follower that is partitioned answers
 // reads for some time, and a leader that was deposed answers a sync.
 func (e *entry) Prove(ctx context.Context, history *queue.History) (proof queue.Proof, err error) {
-	own, sent := e.znode.Load(), clock.Now()
+	own, sent := e.znode.Load(), e.store.options.Client.Clock.Now()
 	ops := []client.Operation{client.CheckOp(own.path, -1)}
 	if history != nil {
 		ops = append(ops, e.lastRecord().of(election.Token(own.czxid), history.Tenures).write(e.parent, history.Version))

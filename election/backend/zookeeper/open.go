@@ -52,6 +52,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/internal/eventqueue"
@@ -72,7 +73,8 @@ type Options struct {
 	// SessionTimeout is that of all elections over this backend; zero is the
 	// lease of the claim for which the session is opened. Resume,
 	// AllowReadOnly and RetryFor are ignored. OnEvent is called by one goroutine,
-	// with requests too: what it misses of 1024 events is counted in Event.Missed.
+	// with requests too: what it misses of 1024 events is counted in Event.Missed. Its Clock
+	// is that of the backend, and must be that of the Electors.
 	Client client.Options
 }
 
@@ -84,7 +86,7 @@ func New(servers string, options Options) (*queue.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return queue.New(s, queue.Options{Close: s.close}), nil
+	return queue.New(s, queue.Options{Close: s.close, Clock: s.options.Client.Clock}), nil
 }
 
 func newStore(servers string, options Options) (*store, error) {
@@ -98,6 +100,9 @@ func newStore(servers string, options Options) (*store, error) {
 		// Close of a client waits for its OnEvent: a log that nobody reads would hold up
 		// that of the backend.
 		options.Client.OnEvent = eventqueue.New(onEvent, func(e *client.Event) *int { return &e.Missed }).Put
+	}
+	if options.Client.Clock == nil {
+		options.Client.Clock = clock.System()
 	}
 	options.Client.Resume, options.Client.AllowReadOnly, options.Client.RetryFor = nil, false, 0
 	s := &store{servers: servers, options: options}

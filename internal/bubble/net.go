@@ -1,4 +1,4 @@
-package server
+package bubble
 
 import (
 	"bytes"
@@ -12,51 +12,32 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/conclave-project/conclave/clock"
 )
 
-// bubbleClock is the clock of a synctest bubble.
-type bubbleClock struct{ began time.Time }
-
-func (b bubbleClock) Now() clock.Instant { return clock.Instant(time.Since(b.began)) + 1 }
-
-func (b bubbleClock) Timer(at clock.Instant) clock.Timer {
-	t := &bubbleTimer{fired: make(chan struct{})}
-	t.timer = time.AfterFunc(at.Sub(b.Now()), func() { close(t.fired) })
-	return t
-}
-
-type bubbleTimer struct {
-	timer *time.Timer
-	fired chan struct{}
-}
-
-func (t *bubbleTimer) C() <-chan struct{} { return t.fired }
-
-func (t *bubbleTimer) Stop() { t.timer.Stop() }
-
-// wires connect machines that have an address each, without a socket: what is written is at
-// the other end at once, unless the two are cut. All of it blocks as a bubble wants it.
-type wires struct {
+// Net connects machines that have a number each, without a socket: what is written is at the
+// other end at once, or after the time that NewNet was told, unless the two are cut.
+type Net struct {
+	far     time.Duration // from one machine to another
 	mu      sync.Mutex
 	changed *sync.Cond // ports and cuts
-	open    map[string]*wiredPort
-	ends    map[*wireEnd]struct{} // of both sides
-	cuts    map[[2]int]bool       // from one to the other
-	off     map[int]bool          // machines without power
-	far     time.Duration         // from one machine to another
-	dials   int                   // so far
-	last    uint16                // port of a side that dials
+	open    map[string]*port
+	ends    map[*conn]struct{} // of both sides
+	cuts    map[[2]int]bool    // from one to the other
+	off     map[int]bool       // machines without power
+	dials   int                // so far
+	last    uint16             // port of a side that dials
 }
 
-func newWires() *wires {
-	n := &wires{open: map[string]*wiredPort{}, ends: map[*wireEnd]struct{}{}, cuts: map[[2]int]bool{}, off: map[int]bool{}, last: 10_000}
+// NewNet returns a network on which it takes so long from one machine to another.
+func NewNet(far time.Duration) *Net {
+	n := &Net{far: far, open: map[string]*port{}, ends: map[*conn]struct{}{}, cuts: map[[2]int]bool{},
+		off: map[int]bool{}, last: 10_000}
 	n.changed = sync.NewCond(&n.mu)
 	return n
 }
 
-func machineHost(machine int) string { return fmt.Sprintf("10.0.0.%d", machine) }
+// Host returns the address of a machine, whose number is from 1 to 254.
+func Host(machine int) string { return fmt.Sprintf("10.0.0.%d", machine) }
 
 func machineOf(address string) int {
 	at, err := netip.ParseAddrPort(address)
@@ -66,26 +47,27 @@ func machineOf(address string) int {
 	return int(at.Addr().As4()[3])
 }
 
-// wiredPort is a listener.
-type wiredPort struct {
-	net     *wires
+// port is a listener.
+type port struct {
+	net     *Net
 	address string
-	waiting []*wireEnd // for Accept; guarded by net.mu
+	waiting []*conn // for Accept; guarded by net.mu
 	closed  bool
 }
 
-func (n *wires) listen(_ context.Context, _, address string) (net.Listener, error) {
+// Listen opens a port of a machine, at Host:port.
+func (n *Net) Listen(_ context.Context, _, address string) (net.Listener, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.open[address] != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, syscall.EADDRINUSE)
 	}
-	l := &wiredPort{net: n, address: address}
+	l := &port{net: n, address: address}
 	n.open[address] = l
 	return l, nil
 }
 
-func (l *wiredPort) Accept() (net.Conn, error) {
+func (l *port) Accept() (net.Conn, error) {
 	l.net.mu.Lock()
 	defer l.net.mu.Unlock()
 	for len(l.waiting) == 0 && !l.closed {
@@ -99,7 +81,7 @@ func (l *wiredPort) Accept() (net.Conn, error) {
 	return end, nil
 }
 
-func (l *wiredPort) Close() error {
+func (l *port) Close() error {
 	l.net.mu.Lock()
 	defer l.net.mu.Unlock()
 	l.closed = true
@@ -113,12 +95,12 @@ func (l *wiredPort) Close() error {
 	return nil
 }
 
-func (l *wiredPort) Addr() net.Addr {
+func (l *port) Addr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(l.address))
 }
 
-// dialer dials for one machine. Behind a cut nothing answers.
-func (n *wires) dialer(from int) func(context.Context, string, string) (net.Conn, error) {
+// Dialer returns what dials for one machine. Behind a cut nothing answers, and it waits.
+func (n *Net) Dialer(from int) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
 		to := machineOf(address)
 		defer context.AfterFunc(ctx, func() {
@@ -146,10 +128,10 @@ func (n *wires) dialer(from int) func(context.Context, string, string) (net.Conn
 			return nil, fmt.Errorf("dial %s: connection refused", address)
 		}
 		n.last++
-		near := netip.MustParseAddrPort(fmt.Sprintf("%s:%d", machineHost(from), n.last))
-		a := &wireEnd{net: n, local: near, remote: netip.MustParseAddrPort(address), from: from, to: to}
+		near := netip.MustParseAddrPort(fmt.Sprintf("%s:%d", Host(from), n.last))
+		a := &conn{net: n, local: near, remote: netip.MustParseAddrPort(address), from: from, to: to}
 		a.news = sync.NewCond(&n.mu)
-		b := &wireEnd{net: n, local: a.remote, remote: near, from: to, to: from, peer: a, news: a.news}
+		b := &conn{net: n, local: a.remote, remote: near, from: to, to: from, peer: a, news: a.news}
 		a.peer = b
 		n.ends[a], n.ends[b] = struct{}{}, struct{}{}
 		l.waiting = append(l.waiting, b)
@@ -158,15 +140,15 @@ func (n *wires) dialer(from int) func(context.Context, string, string) (net.Conn
 	}
 }
 
-// dialed is how many connections were asked for so far.
-func (n *wires) dialed() int {
+// Dialed is how many connections were asked for so far.
+func (n *Net) Dialed() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.dials
 }
 
-// set cuts or heals the way from one machine to another.
-func (n *wires) set(from, to int, cut bool) {
+// Cut cuts or heals the way from one machine to another.
+func (n *Net) Cut(from, to int, cut bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.cuts[[2]int{from, to}] = cut
@@ -174,30 +156,31 @@ func (n *wires) set(from, to int, cut bool) {
 }
 
 // tell wakes all that waits. Called with mu held.
-func (n *wires) tell() {
+func (n *Net) tell() {
 	n.changed.Broadcast()
 	for end := range n.ends {
 		end.news.Broadcast()
 	}
 }
 
-// power turns a machine on, or off: then it is as if it were not there, whatever still runs on it.
-func (n *wires) power(machine int, on bool) {
+// Power turns a machine on, or off: then it is as if it were not there, whatever still runs on it.
+func (n *Net) Power(machine int, on bool) {
 	n.mu.Lock()
 	n.off[machine] = !on
 	n.mu.Unlock()
-	n.reset(func(from, to int) bool { return !on && (from == machine || to == machine) })
+	n.Reset(func(from, to int) bool { return !on && (from == machine || to == machine) })
 }
 
-func (n *wires) heal() {
+// Heal ends all cuts.
+func (n *Net) Heal() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.cuts)
 	n.tell()
 }
 
-// reset ends the connections that fit.
-func (n *wires) reset(fits func(from, to int) bool) {
+// Reset ends the connections that fit.
+func (n *Net) Reset(fits func(from, to int) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for end := range n.ends {
@@ -208,12 +191,12 @@ func (n *wires) reset(fits func(from, to int) bool) {
 	n.changed.Broadcast()
 }
 
-// wireEnd is one end of a connection. Everything of it is guarded by net.mu.
-type wireEnd struct {
-	net           *wires
+// conn is one end of a connection. Everything of it is guarded by net.mu.
+type conn struct {
+	net           *Net
 	local, remote netip.AddrPort
 	from, to      int
-	peer          *wireEnd
+	peer          *conn
 	came          []byte // to be read here
 	coming        []flying
 	written       bool // the other end writes no more
@@ -231,7 +214,7 @@ type flying struct {
 }
 
 // land takes in what has come by now. Called with net.mu held.
-func (e *wireEnd) land() {
+func (e *conn) land() {
 	for len(e.coming) > 0 && !e.coming[0].at.After(time.Now()) {
 		e.came = append(e.came, e.coming[0].bytes...)
 		e.written = e.written || e.coming[0].bytes == nil
@@ -247,18 +230,18 @@ type deadline struct {
 
 func (d *deadline) over() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
-// wireBytesMax is how much is on its way before a writer waits.
-const wireBytesMax = 256 << 10
+// bytesMax is how much is on its way before a writer waits.
+const bytesMax = 256 << 10
 
 // end ends both ends, and what is on its way is lost. Called with net.mu held.
-func (e *wireEnd) end() {
+func (e *conn) end() {
 	e.reset, e.peer.reset = true, true
 	delete(e.net.ends, e)
 	delete(e.net.ends, e.peer)
 	e.news.Broadcast()
 }
 
-func (e *wireEnd) Read(b []byte) (int, error) {
+func (e *conn) Read(b []byte) (int, error) {
 	n := e.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -284,7 +267,7 @@ func (e *wireEnd) Read(b []byte) (int, error) {
 	}
 }
 
-func (e *wireEnd) Write(b []byte) (int, error) {
+func (e *conn) Write(b []byte) (int, error) {
 	n := e.net
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -296,7 +279,7 @@ func (e *wireEnd) Write(b []byte) (int, error) {
 			return 0, os.ErrDeadlineExceeded
 		case e.reset || e.peer.closed:
 			return 0, errors.New("broken pipe")
-		case len(e.peer.came) < wireBytesMax:
+		case len(e.peer.came) < bytesMax:
 			e.send(bytes.Clone(b))
 			return len(b), nil
 		}
@@ -305,7 +288,7 @@ func (e *wireEnd) Write(b []byte) (int, error) {
 }
 
 // send has bytes come to the other end, nil for the end. Called with net.mu held.
-func (e *wireEnd) send(b []byte) {
+func (e *conn) send(b []byte) {
 	n := e.net
 	e.peer.coming = append(e.peer.coming, flying{time.Now().Add(n.far), b})
 	if n.far == 0 {
@@ -320,7 +303,7 @@ func (e *wireEnd) send(b []byte) {
 }
 
 // Close ends the connection. The other end reads what was written before.
-func (e *wireEnd) Close() error {
+func (e *conn) Close() error {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()
 	if !e.closed {
@@ -333,25 +316,25 @@ func (e *wireEnd) Close() error {
 }
 
 // CloseWrite lets the other end read the end.
-func (e *wireEnd) CloseWrite() error {
+func (e *conn) CloseWrite() error {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()
 	e.send(nil)
 	return nil
 }
 
-func (e *wireEnd) LocalAddr() net.Addr  { return net.TCPAddrFromAddrPort(e.local) }
-func (e *wireEnd) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(e.remote) }
+func (e *conn) LocalAddr() net.Addr  { return net.TCPAddrFromAddrPort(e.local) }
+func (e *conn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(e.remote) }
 
-func (e *wireEnd) SetDeadline(t time.Time) error {
+func (e *conn) SetDeadline(t time.Time) error {
 	return errors.Join(e.SetReadDeadline(t), e.SetWriteDeadline(t))
 }
 
-func (e *wireEnd) SetReadDeadline(t time.Time) error { return e.until(&e.readBy, t) }
+func (e *conn) SetReadDeadline(t time.Time) error { return e.until(&e.readBy, t) }
 
-func (e *wireEnd) SetWriteDeadline(t time.Time) error { return e.until(&e.writeBy, t) }
+func (e *conn) SetWriteDeadline(t time.Time) error { return e.until(&e.writeBy, t) }
 
-func (e *wireEnd) until(d *deadline, at time.Time) error {
+func (e *conn) until(d *deadline, at time.Time) error {
 	n := e.net
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -1,0 +1,271 @@
+package zookeeper_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/bubble"
+	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+var (
+	stormSeed   = flag.Uint64("storm", 1, "the seed of the first storm")
+	storms      = flag.Uint64("storms", 4, "how many storms, of seeds one after the other")
+	stormFaults = flag.Int("faults", 80, "how many faults a storm has")
+	stormPrint  = flag.Bool("print", false, "print what the storms do")
+)
+
+// All that an election takes, with nothing put in its place: electors, this backend, clients,
+// and an ensemble of whole servers. They run on virtual time, each machine by a clock of its own,
+// as wrong as clocks may be. Servers lose their power and have slow disks, candidates vanish,
+// connections break and are silent in one direction or both, operators interfere, all at one time.
+// Every leadership is held to the last moment of its lease. Judged is:
+//
+//   - no two candidates lead at one time, and tokens grow;
+//   - no server ends by itself;
+//   - when all is whole again somebody leads within 20 s.
+func TestElectionsThroughStorms(t *testing.T) {
+	for seed := *stormSeed; seed < *stormSeed+*storms; seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newStorm(t, seed, &stormMutant{})
+				w.rage(*stormFaults)
+				w.end()
+				w.judge()
+				if w.why != "" {
+					t.Fatalf("%s\n%s", w.why, strings.Join(w.said[max(0, len(w.said)-80):], "\n"))
+				}
+				t.Logf("%d servers, a lease of %v: %d faults in %v, %d leaderships, %d of them expired, slowest to be well again %v",
+					len(w.servers), w.lease, *stormFaults, time.Since(w.began).Round(time.Second), len(w.spans), w.expired, w.slowest)
+			})
+		})
+	}
+}
+
+const (
+	stormTick       = 200 * time.Millisecond
+	stormCandidates = 4
+	stormWell       = 20 * time.Second // until somebody leads again
+)
+
+// storm is an ensemble, its candidates, and what is broken at present.
+type storm struct {
+	t         *testing.T
+	mutant    *stormMutant
+	random    *rand.Rand // of the goroutine that breaks
+	net       *bubble.Net
+	config    *ensemble.Config
+	servers   []*stormServer
+	running   []*stormCandidate
+	last      int // machine of the newest candidate
+	lease     time.Duration
+	syncLimit int // ticks
+	began     time.Time
+	slowest   time.Duration
+	gone      sync.WaitGroup // candidates that have vanished, and what operators do
+
+	mu      sync.Mutex
+	said    []string
+	why     string
+	spans   []*span
+	expired int
+}
+
+// span is a leadership.
+type span struct {
+	who      string
+	token    election.Token
+	from, to time.Time // to is zero while it lasts
+}
+
+// newStorm starts an ensemble and its candidates.
+func newStorm(t *testing.T, seed uint64, mutant *stormMutant) *storm {
+	w := &storm{t: t, mutant: mutant, random: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), last: 10}
+	w.net = bubble.NewNet([]time.Duration{0, time.Millisecond, 15 * time.Millisecond}[w.random.IntN(3)])
+	w.lease = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}[w.random.IntN(3)]
+	w.syncLimit = 5 + w.random.IntN(10)
+	var lines []string
+	for id := range []int{3, 3, 5}[w.random.IntN(3)] {
+		id++
+		host := bubble.Host(id)
+		lines = append(lines, fmt.Sprintf("server.%d=%s:2888:3888:participant;%s:2181", id, host, host))
+		w.servers = append(w.servers, &stormServer{id: id, fs: vfs.NewMem(), clock: stormClock(w.random)})
+		if mutant.serverRate > 0 {
+			w.servers[len(w.servers)-1].clock = bubble.Clock(mutant.serverRate)
+		}
+	}
+	var err error
+	if w.config, err = ensemble.Parse(strings.Join(lines, "\n")); err != nil {
+		t.Fatal(err)
+	}
+	w.whole()
+	return w
+}
+
+// whole heals everything.
+func (w *storm) whole() {
+	w.net.Heal()
+	for _, s := range w.servers {
+		w.boot(s)
+	}
+	for len(w.running) < stormCandidates {
+		w.stand()
+	}
+}
+
+func (w *storm) say(format string, args ...any) {
+	line := fmt.Sprintf("%9.3f ", time.Since(w.began).Seconds()) + fmt.Sprintf(format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.said = append(w.said, line)
+	if *stormPrint {
+		fmt.Println(line)
+	}
+}
+
+func (w *storm) breach(format string, args ...any) {
+	w.say("BREACH "+format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.why == "" {
+		w.why = fmt.Sprintf(format, args...)
+	}
+}
+
+func (w *storm) broken() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.why != ""
+}
+
+// lead leads for a while, or to the very last moment.
+func (w *storm) lead(c *stormCandidate, random *rand.Rand) func(context.Context, election.Leadership) error {
+	return func(ctx context.Context, lead election.Leadership) error {
+		s := w.begin(lead)
+		defer w.over(s)
+		enough := time.NewTimer(time.Duration(random.Int64N(int64(20 * w.lease))))
+		defer enough.Stop()
+		select {
+		case <-enough.C:
+			return nil
+		case <-c.dead:
+			return nil
+		case <-ctx.Done():
+		}
+		var lost *election.LostError
+		if !errors.As(context.Cause(ctx), &lost) || lost.Reason != election.ReasonExpired {
+			return nil
+		}
+		w.mu.Lock()
+		w.expired++
+		w.mu.Unlock()
+		for lead.Remaining() > 0 {
+			select {
+			case <-time.After(lead.Remaining()/2 + time.Microsecond):
+			case <-c.dead:
+				return nil
+			}
+		}
+		return nil
+	}
+}
+
+func (w *storm) begin(lead election.Leadership) *span {
+	s := &span{who: lead.ID(), token: lead.Token(), from: time.Now()}
+	w.mu.Lock()
+	var beside *span
+	for _, other := range w.spans {
+		if other.to.IsZero() {
+			beside = other
+		}
+	}
+	w.spans = append(w.spans, s)
+	w.mu.Unlock()
+	w.say("%s leads with token %d", s.who, s.token)
+	if beside != nil {
+		w.breach("%s (token %d) leads beside %s (token %d)", s.who, s.token, beside.who, beside.token)
+	}
+	return s
+}
+
+func (w *storm) over(s *span) {
+	w.mu.Lock()
+	s.to = time.Now()
+	w.mu.Unlock()
+	w.say("%s leads no more", s.who)
+}
+
+// judge looks at all leaderships once they are over.
+func (w *storm) judge() {
+	slices.SortFunc(w.spans, func(a, b *span) int { return a.from.Compare(b.from) })
+	for i, after := range w.spans {
+		if i > 0 && after.token <= w.spans[i-1].token {
+			w.breach("%s has token %d after %d of %s", after.who, after.token, w.spans[i-1].token, w.spans[i-1].who)
+		}
+	}
+	if len(w.spans) == 0 {
+		w.breach("nobody has led")
+	}
+}
+
+// rage breaks and heals, and looks now and then whether all is well.
+func (w *storm) rage(faults int) {
+	for i := range faults {
+		w.fault()
+		time.Sleep(time.Duration(w.random.Float64() * w.random.Float64() * 2 * float64(w.lease)))
+		if i%10 == 9 || i == faults-1 {
+			w.calm()
+		}
+		if w.broken() {
+			return
+		}
+	}
+}
+
+// calm heals everything, and waits until somebody leads.
+func (w *storm) calm() {
+	w.say("calm")
+	w.whole()
+	for began := time.Now(); !w.well(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > stormWell {
+			w.breach("nobody leads %v after all is healed", stormWell)
+			return
+		}
+		w.slowest = max(w.slowest, time.Since(began))
+	}
+	w.say("well")
+}
+
+func (w *storm) well() bool {
+	for _, m := range w.servers {
+		if !m.s.Serves() {
+			return false
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.spans, func(s *span) bool { return s.to.IsZero() })
+}
+
+// end ends all candidates and servers.
+func (w *storm) end() {
+	w.net.Heal()
+	for _, c := range w.running {
+		w.gone.Go(c.vanish)
+	}
+	w.gone.Wait()
+	for _, m := range w.servers {
+		w.halt(m, false)
+	}
+}

@@ -1,0 +1,157 @@
+package zookeeper_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/internal/bubble"
+	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// stormServer is a machine with a server.
+type stormServer struct {
+	id    int
+	fs    *vfs.Mem
+	clock clock.Clock
+	s     *server.Server
+	stop  func() error
+}
+
+// stormCandidate is a machine with a candidate, which has no other after it.
+type stormCandidate struct {
+	machine int
+	elector *election.Elector
+	vanish  func() // ends it, and returns when nothing of it is left
+	dead    chan struct{}
+}
+
+// stormClock is up to two and a half per cent slow or fast, which are five between two.
+func stormClock(random *rand.Rand) clock.Clock {
+	return bubble.Clock([]float64{0.975, 1, 1.025}[random.IntN(3)])
+}
+
+// boot starts the server of a machine.
+func (w *storm) boot(m *stormServer) {
+	if m.s != nil {
+		return
+	}
+	w.net.Power(m.id, true)
+	clients, err := w.net.Listen(w.t.Context(), "tcp", bubble.Host(m.id)+":2181")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := server.Default()
+	c.FS, c.DataDir, c.PreallocBytes, c.TickTime = m.fs, "data", 1<<20, stormTick
+	if w.random.IntN(3) == 0 {
+		c.FS = slowDisk{m.fs, rand.New(rand.NewPCG(w.random.Uint64(), 1))}
+	}
+	c.Clock, c.Wall, c.Logger = m.clock, time.Now, slog.New(slog.DiscardHandler)
+	c.ID, c.Ensemble, c.InitLimit, c.SyncLimit = quorum.ID(m.id), w.config, 10, w.syncLimit
+	c.Listener, c.Listen, c.PeerDial = clients, w.net.Listen, w.net.Dialer(m.id)
+	s, err := server.New(c)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	m.s, m.stop = s, func() error { stop(); return <-ended }
+}
+
+// slowDisk takes up to 100 ms to sync, and seldom three seconds.
+type slowDisk struct {
+	vfs.FS
+	random *rand.Rand // of the goroutine that writes the log
+}
+
+func (d slowDisk) Create(name string) (vfs.File, error) { return d.slow(name)(d.FS.Create(name)) }
+
+func (d slowDisk) OpenReadWrite(name string) (vfs.File, error) {
+	return d.slow(name)(d.FS.OpenReadWrite(name))
+}
+
+func (d slowDisk) slow(name string) func(vfs.File, error) (vfs.File, error) {
+	return func(file vfs.File, err error) (vfs.File, error) {
+		if err != nil || !strings.Contains(name, "/log.") {
+			return file, err
+		}
+		return slowFile{file, d.random}, nil
+	}
+}
+
+type slowFile struct {
+	vfs.File
+	random *rand.Rand
+}
+
+func (f slowFile) Sync() error {
+	most := 100
+	if f.random.IntN(50) == 0 {
+		most = 3000
+	}
+	time.Sleep(time.Duration(f.random.IntN(most)) * time.Millisecond)
+	return f.File.Sync()
+}
+
+func (w *storm) halt(m *stormServer, power bool) {
+	if m.s == nil {
+		return
+	}
+	if power {
+		w.net.Power(m.id, false)
+		m.fs = m.fs.CrashClone([]int{0, 50, 100}[w.random.IntN(3)], w.random.Int64())
+	}
+	if err := m.stop(); err != nil {
+		w.breach("server %d has ended: %v", m.id, err)
+	}
+	m.s = nil
+}
+
+// stand starts a candidate on a machine of its own.
+func (w *storm) stand() {
+	w.last++
+	c := &stormCandidate{machine: w.last, dead: make(chan struct{})}
+	hosts := make([]string, len(w.servers))
+	for i, m := range w.servers {
+		hosts[i] = bubble.Host(m.id) + ":2181"
+	}
+	its := stormClock(w.random)
+	queued, err := zookeeper.New(strings.Join(hosts, ","), zookeeper.Options{Client: client.Options{
+		Dialer: w.net.Dialer(c.machine), Clock: its, Seed: w.random.Uint64() | 1}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	backend := election.Backend(queued)
+	if w.mutant.backend != nil {
+		backend = w.mutant.backend(c.machine, queued)
+	}
+	c.elector, err = election.New(backend, "storm", election.Options{ID: fmt.Sprint("c", c.machine), Lease: w.lease,
+		Clock: its, Retry: 50 * time.Millisecond, RetryMax: time.Second, Priority: w.random.IntN(2)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	random := rand.New(rand.NewPCG(w.random.Uint64(), 3))
+	go func() { ended <- c.elector.Run(ctx, w.lead(c, random)) }()
+	c.vanish = func() {
+		close(c.dead)
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			w.say("%s has ended: %v", c.elector.ID(), err)
+		}
+		_ = queued.Close()
+	}
+	w.running = append(w.running, c)
+}

@@ -1,0 +1,46 @@
+// Package bubble is for tests on the virtual time of a bubble of testing/synctest: a clock, and
+// machines with a network between them.
+//
+// In go what a test breaks, out comes what a program would see of it. What always holds:
+//
+//	bubble-B1  Nothing waits but as a bubble wants it, so that its time goes on.
+//	bubble-B2  On a connection bytes come in order and whole, or it breaks. What was
+//	           written before a connection was reset may be lost; a cut loses
+//	           nothing, and holds it up.
+//
+// It runs no servers and breaks nothing by itself.
+package bubble
+
+import (
+	"time"
+
+	"github.com/conclave-project/conclave/clock"
+)
+
+// Clock returns a clock on the time of the bubble that runs at another rate, 1 being the right
+// one.
+func Clock(rate float64) clock.Clock { return virtual{time.Now(), rate} }
+
+type virtual struct {
+	start time.Time
+	rate  float64
+}
+
+func (v virtual) Now() clock.Instant {
+	return clock.Instant(v.rate*float64(time.Since(v.start))) + 1
+}
+
+func (v virtual) Timer(at clock.Instant) clock.Timer {
+	t := &timer{fired: make(chan struct{})}
+	wait := time.Duration(float64(at.Sub(v.Now()))/v.rate) + 1 // no earlier than at
+	t.timer = time.AfterFunc(wait, func() { close(t.fired) })
+	return t
+}
+
+type timer struct {
+	timer *time.Timer
+	fired chan struct{}
+}
+
+func (t *timer) C() <-chan struct{} { return t.fired }
+func (t *timer) Stop()              { t.timer.Stop() }
