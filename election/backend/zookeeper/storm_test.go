@@ -33,6 +33,7 @@ var (
 // Every leadership is held to the last moment of its lease. Judged is:
 //
 //   - no two candidates lead at one time, and tokens grow;
+//   - the servers take no leadership from a candidate before its lease is over;
 //   - no server ends by itself;
 //   - when all is whole again somebody leads within 20 s.
 func TestElectionsThroughStorms(t *testing.T) {
@@ -92,15 +93,18 @@ type span struct {
 // newStorm starts an ensemble and its candidates.
 func newStorm(t *testing.T, seed uint64, mutant *stormMutant) *storm {
 	w := &storm{t: t, mutant: mutant, random: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), last: 10}
-	w.net = bubble.NewNet([]time.Duration{0, time.Millisecond, 15 * time.Millisecond}[w.random.IntN(3)])
 	w.lease = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}[w.random.IntN(3)]
+	w.net = bubble.NewNet([]time.Duration{0, time.Millisecond, 15 * time.Millisecond, w.lease / 60}[w.random.IntN(4)])
 	w.syncLimit = 5 + w.random.IntN(10)
 	var lines []string
-	for id := range []int{3, 3, 5}[w.random.IntN(3)] {
-		id++
-		host := bubble.Host(id)
-		lines = append(lines, fmt.Sprintf("server.%d=%s:2888:3888:participant;%s:2181", id, host, host))
-		w.servers = append(w.servers, &stormServer{id: id, fs: vfs.NewMem(), clock: stormClock(w.random)})
+	votes, observes := []int{3, 3, 5}[w.random.IntN(3)], w.random.IntN(2)
+	for id := 1; id <= votes+observes; id++ {
+		host, role := bubble.Host(id), "participant"
+		if id > votes {
+			role = "observer"
+		}
+		lines = append(lines, fmt.Sprintf("server.%d=%s:2888:3888:%s;%s:2181", id, host, role, host))
+		w.servers = append(w.servers, &stormServer{id: id, observes: id > votes, fs: vfs.NewMem(), clock: stormClock(w.random)})
 		if mutant.serverRate > 0 {
 			w.servers[len(w.servers)-1].clock = bubble.Clock(mutant.serverRate)
 		}
@@ -164,7 +168,10 @@ func (w *storm) lead(c *stormCandidate, random *rand.Rand) func(context.Context,
 		case <-ctx.Done():
 		}
 		var lost *election.LostError
-		if !errors.As(context.Cause(ctx), &lost) || lost.Reason != election.ReasonExpired {
+		if errors.As(context.Cause(ctx), &lost) && lost.Reason == election.ReasonTaken && lead.Remaining() > 0 {
+			w.breach("the servers took from %s what was its own for another %v: %v", s.who, lead.Remaining(), lost)
+		}
+		if lost == nil || lost.Reason != election.ReasonExpired {
 			return nil
 		}
 		w.mu.Lock()

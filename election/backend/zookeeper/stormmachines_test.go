@@ -21,11 +21,12 @@ import (
 
 // stormServer is a machine with a server.
 type stormServer struct {
-	id    int
-	fs    *vfs.Mem
-	clock clock.Clock
-	s     *server.Server
-	stop  func() error
+	id       int
+	observes bool // it has no vote
+	fs       *vfs.Mem
+	clock    clock.Clock
+	s        *server.Server
+	stop     func() error
 }
 
 // stormCandidate is a machine with a candidate, which has no other after it.
@@ -57,6 +58,7 @@ func (w *storm) boot(m *stormServer) {
 		c.FS = slowDisk{m.fs, rand.New(rand.NewPCG(w.random.Uint64(), 1))}
 	}
 	c.Clock, c.Wall, c.Logger = m.clock, time.Now, slog.New(slog.DiscardHandler)
+	c.Observer = m.observes
 	c.ID, c.Ensemble, c.InitLimit, c.SyncLimit = quorum.ID(m.id), w.config, 10, w.syncLimit
 	c.Listener, c.Listen, c.PeerDial = clients, w.net.Listen, w.net.Dialer(m.id)
 	s, err := server.New(c)
