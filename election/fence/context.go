@@ -5,24 +5,36 @@ import (
 	"fmt"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/internal/carried"
 )
-
-// tokenKey is under which a context keeps a token that came from elsewhere.
-type tokenKey struct{}
 
 // WithToken returns a context in whose name calls are made with this token. The
 // context of a leader's function needs it not: it knows its leadership.
 func WithToken(ctx context.Context, token election.Token) context.Context {
-	return context.WithValue(ctx, tokenKey{}, token)
+	return carried.With(ctx, carried.Token{Value: uint64(token), Inside: around(ctx)})
+}
+
+// around returns the leadership in whose function the context was made, nil for none.
+func around(ctx context.Context) any {
+	if lead, ok := election.FromContext(ctx); ok {
+		return lead
+	}
+	return nil
 }
 
 // TokenOf returns the token with which calls in this context are made: that of
-// WithToken, else that of the leadership in whose function the context was
-// made. An error says that there is none (ErrNoToken), or that the leadership
-// has ended: then nothing must be sent any more.
+// WithToken or of the leadership in whose function the context was made, whichever
+// is the innermost, or that of a holders.RWLock (Held.Token). An error says that there
+// is none (ErrNoToken), or that the leadership or the lock has ended: then nothing
+// must be sent any more.
 func TokenOf(ctx context.Context) (election.Token, error) {
-	if token, ok := ctx.Value(tokenKey{}).(election.Token); ok && token != 0 {
-		return token, nil
+	if t, ok := carried.Of(ctx, around(ctx)); ok && t.Value != 0 {
+		if t.Check != nil {
+			if err := t.Check(); err != nil {
+				return 0, fmt.Errorf("fence: the lock is not held any more: %w", err)
+			}
+		}
+		return election.Token(t.Value), nil
 	}
 	lead, ok := election.FromContext(ctx)
 	if !ok {

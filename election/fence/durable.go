@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,7 +17,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 var errDamaged = errors.New("is damaged; restore it from a copy of later than the last leadership")
 
 const (
-	lockSuffix = ".lock" // never removed: two processes would lock two files
+	lockSuffix = ".lock" // never removed by this package
 	newSuffix  = ".new"  // what is being written, by the process that holds the lock
 )
 
@@ -55,8 +54,39 @@ func target(path string) string {
 	return path
 }
 
+// held is the lock of a target.
+type held struct {
+	file *os.File
+	path string
+}
+
+// Close gives the lock up.
+func (h *held) Close() error { return h.file.Close() }
+
+// check returns an error if others may lock another file: somebody has removed this one.
+func (h *held) check() error {
+	mine, err := h.file.Stat()
+	if err != nil {
+		return err
+	}
+	if there, err := os.Lstat(h.path); err == nil && os.SameFile(mine, there) {
+		return nil
+	}
+	return fmt.Errorf("%s was removed or replaced while it was locked: it must stay", h.path)
+}
+
 // lock holds the lock of a target until the result is closed.
-func lock(ctx context.Context, path string) (io.Closer, error) {
+func lock(ctx context.Context, path string) (*held, error) {
+	for {
+		h, err := lockOnce(ctx, path)
+		if err != nil || h.check() == nil {
+			return h, err
+		}
+		_ = h.Close() // it was removed while this process waited
+	}
+}
+
+func lockOnce(ctx context.Context, path string) (*held, error) {
 	// Others may write the directory: what is made is made here, and not where a symbolic
 	// link leads.
 	file, err := os.OpenFile(path+lockSuffix, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o660)
@@ -69,7 +99,7 @@ func lock(ctx context.Context, path string) (io.Closer, error) {
 	for pause := lockPause; ; pause = min(2*pause, lockPauseMax) {
 		locked, err := tryLock(file)
 		if locked {
-			return file, nil
+			return &held{file, path + lockSuffix}, nil
 		}
 		if err == nil {
 			// The kernel's waiting lock cannot be interrupted.
@@ -87,8 +117,8 @@ func lock(ctx context.Context, path string) (io.Closer, error) {
 
 // replace puts data in place of a file: after a crash at any point there is the
 // old file or the new one, and when it returns nil the new one. The path is a target, and
-// the caller holds its lock.
-func replace(path string, data []byte) (err error) {
+// the caller holds its lock, as check tells.
+func replace(path string, data []byte, check func() error) (err error) {
 	_ = os.Remove(path + newSuffix) // of a process that was killed, with a mode that may forbid to write
 	file, err := os.OpenFile(path+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o660)
 	if err != nil {
@@ -103,6 +133,9 @@ func replace(path string, data []byte) (err error) {
 	}
 	if errClose := file.Close(); err == nil {
 		err = errClose
+	}
+	if err == nil {
+		err = check() // as late as it goes
 	}
 	if err == nil {
 		err = os.Rename(path+newSuffix, path)

@@ -101,7 +101,7 @@ func (f *File) change(ctx context.Context, token election.Token, change func(Con
 		return 0, fmt.Errorf("fence: %s is as it was: %w", f.path, context.Cause(ctx))
 	}
 	next := Content{data, old.Version + 1, token}
-	if err := replace(path, encodeFile(next)); err != nil {
+	if err := replace(path, encodeFile(next), locked.check); err != nil {
 		return 0, fmt.Errorf("fence: write version %d: %w", next.Version, err)
 	}
 	return next.Version, nil

@@ -299,3 +299,33 @@ func TestFileKeepsItsMode(t *testing.T) {
 		}
 	}
 }
+
+// A cleaner that takes PATH.lock away while somebody writes lets no older token overwrite a newer.
+func TestRemovedLockLetsNobodyOverwrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "report")
+	put := func(token election.Token, text string, meanwhile func()) error {
+		_, err := fence.NewFile(path).Update(t.Context(), token, func(old []byte) ([]byte, error) {
+			meanwhile()
+			return append(old, text...), nil
+		})
+		return err
+	}
+	nothing := func() {}
+	if err := put(5, "5", nothing); err != nil {
+		t.Fatal(err)
+	}
+	err := put(5, "late 5", func() {
+		if err := os.Remove(path + ".lock"); err != nil {
+			t.Error(err)
+		}
+		if err := put(6, "6", nothing); err != nil {
+			t.Error(err)
+		}
+	})
+	if c, errRead := fence.NewFile(path).Read(); err == nil || errRead != nil || c.Token != 6 || string(c.Data) != "56" {
+		t.Errorf("the late one got %v; the file has token %d, %q, %v", err, c.Token, c.Data, errRead)
+	}
+	if err := put(7, "7", nothing); err != nil {
+		t.Error(err)
+	}
+}

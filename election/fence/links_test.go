@@ -29,7 +29,7 @@ func TestNoSymbolicLinkBesideAFileIsFollowed(t *testing.T) {
 	if err := os.Symlink(victim, path+newSuffix); err != nil {
 		t.Fatal(err)
 	}
-	if err := replace(path, []byte("7")); err != nil { // the link goes
+	if err := replace(path, []byte("7"), func() error { return nil }); err != nil { // the link goes
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(victim); err != nil || string(got) != "mine" {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -26,7 +25,7 @@ import (
 // resource.
 type tokenFile struct {
 	path   string
-	locked io.Closer
+	locked *held
 
 	mu     sync.Mutex // held over the write: one after the other
 	tokens map[string]election.Token
@@ -120,7 +119,7 @@ func (b *tokenFile) raise(resource string, token election.Token) error {
 	}
 	next := maps.Clone(b.tokens)
 	next[resource] = token
-	if err := replace(b.path, encodeTokens(next)); err != nil {
+	if err := replace(b.path, encodeTokens(next), b.locked.check); err != nil {
 		return fmt.Errorf("store token %d: %w", token, err)
 	}
 	b.tokens = next

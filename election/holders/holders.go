@@ -18,6 +18,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
@@ -34,6 +35,7 @@ type Candidate struct {
 	name     string
 	electors []*election.Elector
 	events   *events
+	holds    atomic.Bool
 }
 
 // Place is what a candidate holds while it acts: the leadership of a place.
@@ -116,6 +118,10 @@ func (e *events) await() {
 // matches election.ErrRunning says that another Hold of this Candidate has not returned.
 // A panic of the function ends the process.
 func (c *Candidate) Hold(ctx context.Context, function func(context.Context, Place) error) error {
+	if !c.holds.CompareAndSwap(false, true) {
+		return fmt.Errorf("holders of %q: %w", c.name, election.ErrRunning)
+	}
+	defer c.holds.Store(false)
 	defer c.events.await()
 	h := &hold{kept: -1, cancels: make([]context.CancelFunc, len(c.electors))}
 	contexts := make([]context.Context, len(c.electors))

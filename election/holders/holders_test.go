@@ -268,3 +268,25 @@ func ExampleCandidate_Hold() {
 	// host-1 acts with token 1
 	// <nil>
 }
+
+// One candidate has one place, also while it acts and no elector of the others runs.
+func TestSecondHoldIsRefused(t *testing.T) {
+	c, err := holders.New(electiontest.NewStore(nil), "t", 2, election.Options{ID: "a", Lease: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold := func(inside func()) error {
+		return c.Hold(t.Context(), func(context.Context, holders.Place) error { inside(); return nil })
+	}
+	err = hold(func() {
+		if err := hold(func() { t.Error("it acts in a second place") }); !errors.Is(err, election.ErrRunning) {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := hold(func() {}); err != nil {
+		t.Errorf("after the first: %v", err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/internal/carried"
 	"github.com/conclave-project/conclave/internal/healthcheck"
 )
 
@@ -50,8 +51,12 @@ type Held struct {
 
 // Token is the fencing token: that of the gate, when this one came through it. It is
 // higher for everybody that comes later, so that a resource which refuses lower ones
-// refuses a writer of the past, and a reader of the past once it has seen the
-// token of a later writer.
+// refuses a writer of the past. The context of the act carries it (fence.TokenOf).
+//
+// Readers that act at the same time have different ones, so that a resource which
+// refuses every lower token refuses the earlier of two readers as well. One that is to
+// serve both refuses a write by the highest token that it has seen, and a read by the
+// highest of a write.
 func (h Held) Token() election.Token { return h.token }
 
 // Err returns nil while the lock is held, and otherwise why that has ended. It reads the
@@ -66,6 +71,12 @@ func (h Held) Err() error {
 		}
 	}
 	return nil
+}
+
+// carry has the context of the act carry the token, for package fence: not that of the leadership
+// around it, which a reader has of its place.
+func (h Held) carry(ctx context.Context, around election.Leadership) context.Context {
+	return carried.With(ctx, carried.Token{Value: uint64(h.token), Check: h.Err, Inside: around})
 }
 
 // NewRWLock returns a lock for at most readers at a time, 1 to PlacesMax, a number that all
@@ -154,7 +165,7 @@ func campaign(ctx context.Context, gate *election.Elector, after func() (last bo
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case errors.Is(err, election.ErrPermanent) || err != nil && !errors.As(err, &lost):
+		case err != nil && (!errors.As(err, &lost) || errors.Is(err, election.ErrPermanent)):
 			return err
 		case !had:
 			continue
@@ -201,7 +212,8 @@ func (r *reading) run(places *Candidate, function func(context.Context, Held) er
 			return nil
 		}
 		close(r.granted)
-		err := function(ctx, Held{r.token, []election.Leadership{place.Leadership}})
+		held := Held{r.token, []election.Leadership{place.Leadership}}
+		err := function(held.carry(ctx, place.Leadership), held)
 		cut = cutShort(ctx, err)
 		return err
 	})

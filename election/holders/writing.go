@@ -127,7 +127,7 @@ func (w *writing) act(function func(context.Context, Held) error) {
 		return
 	}
 	w.acted = true
-	w.err = function(ctx, held)
+	w.err = function(held.carry(ctx, w.gate), held)
 	w.returned = true
 	w.cause = context.Cause(ctx)
 	if w.cut = cutShort(ctx, w.err); w.cut != nil {

@@ -82,6 +82,7 @@ var layout = map[string]place{
 	"internal/server":                       {6, shell},
 	"internal/claims":                       {5, machine},
 	"election/internal/tenures":             {5, shell},
+	"election/internal/carried":             {0, shell},
 	"election/record":                       {6, shell},
 	"election/queue":                        {6, shell},
 	"election/backend/zookeeper":            {7, shell},
