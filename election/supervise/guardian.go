@@ -136,7 +136,7 @@ func (g *guardian) hold() status {
 			return status{Gone: true, Code: ExitError, Failed: err.Error(), Hook: true}
 		}
 		if g.reason != "" {
-			return status{Gone: true, Code: g.task.code} // told to end before there was a command
+			return notStarted // told to end before there was a command
 		}
 		if err := g.task.failure(g.order.Hooks.Limit); err != nil {
 			g.end("returned")

@@ -31,9 +31,9 @@ func (losing) Observe(context.Context, string) iter.Seq2[election.View, error] {
 	return func(func(election.View, error) bool) {}
 }
 
-// "A leadership that is being lost leaves it the Grace of the election's Options
-// at most." One that was taken is another's already.
-func TestCommandOfATakenLeadershipGetsTheGraceOfTheElection(t *testing.T) {
+// Others may lead already when the store says that a leadership is gone: no grace is left, neither
+// that of the command nor that of the election.
+func TestCommandOfATakenLeadershipGetsNoGrace(t *testing.T) {
 	store := losing{make(chan struct{})}
 	e, err := election.New(store, "jobs", election.Options{Once: true, ID: "a", Lease: 20 * time.Second, Grace: time.Second})
 	if err != nil {
@@ -46,9 +46,8 @@ func TestCommandOfATakenLeadershipGetsTheGraceOfTheElection(t *testing.T) {
 		turn := &turn{supervisor: s, ctx: ctx, lead: lead, clock: clock.System(), orders: make(chan message, messagesMax)}
 		turn.stop(syscall.SIGTERM)
 		order := <-turn.orders
-		if order.Stop.Grace > time.Second {
-			t.Errorf("the leadership is %s, and the command may go on for %v; the grace of the election is 1 s",
-				order.Stop.Reason, order.Stop.Grace)
+		if order.Stop.Grace != 0 {
+			t.Errorf("the leadership is %s, and the command may go on for %v", order.Stop.Reason, order.Stop.Grace)
 		}
 		return nil
 	})

@@ -63,8 +63,11 @@ func (t *turn) run() {
 	s := t.supervisor
 	t.clock = clock.System()
 	s.givenUp, s.vain = nil, nil
-	if t.ctx.Err() != nil {
-		return // ended before it began: nothing was started
+	if t.ctx.Err() != nil { // ended before it began: nothing was started
+		if t.reason() != election.ReasonStopped {
+			s.givenUp = t.lead.Err()
+		}
+		return
 	}
 	if err := t.startGuardian(); err != nil {
 		t.inVain(ExitError, err)
@@ -282,11 +285,15 @@ func (t *turn) onSignal(one os.Signal) {
 }
 
 // stop tells the guardian to end the command. The whole grace is given while
-// the leadership holds; the guardian cuts it short when the lease runs out.
+// the leadership holds; the guardian cuts it short when the lease runs out, and there is
+// none once the store has said that the leadership is gone.
 func (t *turn) stop(how syscall.Signal) {
 	grace := t.supervisor.command.Grace
 	why := t.reason()
-	if why == election.ReasonExpired || why == election.ReasonTaken {
+	switch why {
+	case election.ReasonTaken: // another may lead already
+		grace = 0
+	case election.ReasonExpired:
 		lease := t.times()
 		grace = min(grace, lease.Deadline.Sub(lease.End), max(0, lease.killAt().Sub(t.clock.Now())))
 	}

@@ -1,0 +1,94 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/awaittest"
+)
+
+// asked is a store on which an operator was faster than Acquire: the grant has the request to
+// resign in it.
+type asked struct{ losing }
+
+func (a asked) Acquire(ctx context.Context, c election.Claim) (election.Grant, error) {
+	grant, err := a.losing.Acquire(ctx, c)
+	grant.Request = &election.Request{Token: 1, By: "operator", ID: "1"}
+	return grant, err
+}
+
+// here runs a command from the process of the test, which then gets no orphans of later tests.
+func here(t *testing.T, e *election.Elector, c Command) (int, error) {
+	t.Cleanup(func() {
+		if _, _, errno := syscall.Syscall(syscall.SYS_PRCTL, prSetChildSubreaper, 0, 0); errno != 0 {
+			t.Error(errno)
+		}
+	})
+	return Run(t.Context(), e, c)
+}
+
+// `conclave lock migrations -- ./migrate && deploy` must not deploy.
+func TestCommandThatWasNeverStartedIsNoSuccess(t *testing.T) {
+	ran := filepath.Join(t.TempDir(), "ran")
+	e, err := election.New(asked{}, "migrations", election.Options{Once: true, ID: "a", Lease: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, err := here(t, e, Command{Args: []string{"/bin/sh", "-c", ": >" + ran}})
+	_, started := os.Stat(ran)
+	if started == nil || code != ExitLost || !errors.Is(err, election.ErrResigned) {
+		t.Errorf("started: %v, code %d, %v; want nothing started, %d, %v", started == nil, code, err, ExitLost, election.ErrResigned)
+	}
+}
+
+// The exit code of a hook that was told to end is not that of the command.
+func TestSignalDuringTheHookIsNoSuccess(t *testing.T) {
+	dir := t.TempDir()
+	ran, hook := filepath.Join(dir, "ran"), filepath.Join(dir, "hook")
+	e, err := election.New(losing{}, "jobs", election.Options{Once: true, ID: "a", Lease: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		awaittest.Until(t, "the hook runs", func() bool { _, err := os.Stat(hook); return err == nil })
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+	}()
+	code, err := here(t, e, Command{Args: []string{"/bin/sh", "-c", ": >" + ran},
+		OnElected: "trap 'exit 0' TERM; : >" + hook + "; sleep 5 & wait"})
+	if _, started := os.Stat(ran); started == nil || code != exitSignal+int(syscall.SIGTERM) {
+		t.Errorf("code %d, %v, started: %v; want %d, and no command", code, err, started == nil, exitSignal+int(syscall.SIGTERM))
+	}
+}
+
+// A command that is deaf to SIGTERM acts no more once the store has said that another leads.
+func TestCommandOfATakenLeadershipIsKilledAtOnce(t *testing.T) {
+	acts := filepath.Join(t.TempDir(), "acts")
+	store := losing{make(chan struct{})}
+	e, err := election.New(store, "jobs", election.Options{Once: true, ID: "a", Lease: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := func() int {
+		text, _ := os.ReadFile(acts)
+		return strings.Count(string(text), "\n")
+	}
+	before := 0
+	go func() {
+		awaittest.Until(t, "it acts", func() bool { return lines() > 0 })
+		before = lines()
+		close(store.lost)
+	}()
+	code, err := here(t, e, Command{Args: []string{"/bin/sh", "-c",
+		"trap '' TERM; while :; do echo >> " + acts + "; sleep 0.1; done"}})
+	// A fifth of the lease would be 120 times; a busy machine has the rest.
+	if acted := lines() - before; acted > 60 || code != ExitLost {
+		t.Errorf("code %d, %v; it acted %d times after the store had said that another leads", code, err, acted)
+	}
+}
