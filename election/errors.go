@@ -69,8 +69,24 @@ func (e *LostError) Error() string {
 // Is matches ErrLost.
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// Unwrap returns the last error of the backend.
-func (e *LostError) Unwrap() error { return e.Err }
+// Unwrap returns the last error of the backend. It does not match ErrPermanent, though Err
+// may: that was about the leadership that is lost, and a store that has served it may serve
+// again.
+func (e *LostError) Unwrap() error {
+	if e.Err == nil {
+		return nil
+	}
+	return &passedError{e.Err}
+}
+
+// passedError hides that its error is one that no retry can overcome.
+type passedError struct{ err error }
+
+func (e *passedError) Error() string { return e.err.Error() }
+func (e *passedError) Is(target error) bool {
+	return target != ErrPermanent && errors.Is(e.err, target)
+}
+func (e *passedError) As(target any) bool { return errors.As(e.err, target) }
 
 // errNotMade is what a zero Elector says.
 var errNotMade error = &invalidError{errors.New("this Elector was not made by New")}

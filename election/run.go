@@ -237,7 +237,8 @@ func (r *run) receive(one report) {
 		r.note(EventRenewFailed, e.Attempt, one.err)
 	case elector.Renewed:
 		r.dropRenewal(e.Renewal)
-		if a := r.attempts[e.Attempt]; a != nil && one.grant.Sent >= a.grant.Sent {
+		if a := r.attempts[e.Attempt]; a != nil && r.machine.Leads() && one.grant.Sent >= a.grant.Sent {
+			one.grant.Ended = a.grant.Ended
 			a.grant = one.grant
 			r.tell(Event{Kind: EventRenewed, Attempt: e.Attempt, Remaining: r.remaining()})
 		}

@@ -39,7 +39,8 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 }
 
 // view puts together what the files tell. A process that is named in the state leads
-// if its entry lives.
+// if its entry lives, or as long as anybody has the lock: a process that it has left behind,
+// as a rule (file-F1).
 func (p place) view() (election.View, error) {
 	view := election.View{Election: p.name}
 	s, err := p.readState()
@@ -57,6 +58,9 @@ func (p place) view() (election.View, error) {
 		} else {
 			view.Waiters = append(view.Waiters, election.Waiter{ID: w.id, Metadata: p.metadata(w)})
 		}
+	}
+	if view.Leader == "" && s.leader != "" && !p.isFree() {
+		view.Leader, view.Since = s.leader, s.since
 	}
 	return view, nil
 }

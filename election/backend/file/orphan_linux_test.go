@@ -1,0 +1,47 @@
+package file_test
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"testing"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/file"
+	"github.com/conclave-project/conclave/internal/awaittest"
+)
+
+// A process that led has ended, and left one behind that has its lock: nobody else can lead, and
+// those who ask are told so. Try does not wait.
+func TestLockOfAProcessLeftBehindIsHeld(t *testing.T) {
+	b, err := file.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	elector := func(id string) *election.Elector {
+		e, err := election.New(b, "job", election.Options{ID: id, Once: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	child := exec.Command("sleep", "60")
+	nothing := func(context.Context, election.Leadership) error { return nil }
+	err = elector("first").Run(t.Context(), func(_ context.Context, lead election.Leadership) error {
+		child.ExtraFiles = lead.Files()
+		return child.Start()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := awaittest.Within(t)
+	err = elector("second").Try(ctx, nothing)
+	if held := (*election.HeldError)(nil); !errors.As(err, &held) || held.View.Leader != "first" {
+		t.Errorf("while the lock is held: %v", err)
+	}
+	_ = child.Process.Kill()
+	_ = child.Wait()
+	if err := elector("third").Run(ctx, nothing); err != nil {
+		t.Error(err)
+	}
+}
