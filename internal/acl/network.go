@@ -1,17 +1,18 @@
 package acl
 
 import (
+	"errors"
 	"net/netip"
 	"strconv"
 	"strings"
 )
 
 // ParseNetwork reads an entry of the scheme "ip": an address, or an address with a number
-// of leading bits. IPv6 text of an IPv4 address is refused, as in ZooKeeper. The bits after
-// the leading ones do not count.
+// of leading bits. IPv6 text of an IPv4 address is refused, as in ZooKeeper, and numbers may have
+// leading zeros or a sign. The bits after the leading ones do not count.
 func ParseNetwork(entry string) (netip.Prefix, bool) {
 	text, prefix, hasPrefix := strings.Cut(entry, "/")
-	address, err := netip.ParseAddr(text)
+	address, err := addressOf(text)
 	if err != nil || address.Is4In6() || address.Zone() != "" {
 		return netip.Prefix{}, false
 	}
@@ -24,3 +25,23 @@ func ParseNetwork(entry string) (netip.Prefix, bool) {
 	network, err := address.Prefix(bits)
 	return network, err == nil
 }
+
+// addressOf reads an address. One of IPv4 is four numbers, as Java's Integer.parseInt reads
+// them: such entries are in the data of Apache's servers.
+func addressOf(text string) (netip.Addr, error) {
+	parts := strings.Split(text, ".")
+	if strings.Contains(text, ":") || len(parts) != 4 {
+		return netip.ParseAddr(text)
+	}
+	var address [4]byte
+	for i, part := range parts {
+		n, err := strconv.Atoi(part)
+		if err != nil || n < 0 || n > 255 {
+			return netip.Addr{}, errNoAddress
+		}
+		address[i] = byte(n)
+	}
+	return netip.AddrFrom4(address), nil
+}
+
+var errNoAddress = errors.New("no address")

@@ -44,6 +44,18 @@ func Parse(text string) (*Config, error) {
 	return c, nil
 }
 
+// VersionOf returns the version that a text names, 0 if it names none: also of one that Parse
+// refuses, as another server may have written it.
+func VersionOf(text []byte) int64 {
+	version := int64(0)
+	for line := range strings.Lines(string(text[:min(len(text), TextBytesMax)])) {
+		if key, value := cut(strings.TrimSpace(line)); key == "version" {
+			version, _ = strconv.ParseInt(value, 16, 64)
+		}
+	}
+	return version
+}
+
 // cut splits a trimmed line after its key.
 func cut(line string) (key, value string) {
 	end := strings.IndexAny(line, "=: \t")

@@ -276,3 +276,20 @@ func TestSequenceEndsWithItsCounter(t *testing.T) {
 		t.Errorf("one that is not sequential: %v", code)
 	}
 }
+
+// Limits without the znode that counts are not enforced, as in ZooKeeper.
+func TestLimitsWithoutACountAreNotEnforced(t *testing.T) {
+	alive := Origin{Alive: true, Identities: bob()}
+	for counted, want := range map[bool]zk.Code{true: zk.ErrQuotaExceeded, false: zk.OK} {
+		b := newBench(t, false, Options{EnforceQuota: true})
+		b.done(node("/limited"))
+		b.done(node("/zookeeper/quota/limited"))
+		b.done(node("/zookeeper/quota/limited/zookeeper_limits", text("count=-1,bytes=-1=;byteHardLimit=10;countHardLimit=1")))
+		if counted {
+			b.done(node("/zookeeper/quota/limited/zookeeper_stats"))
+		}
+		if code := b.as(alive, node("/limited/child")); code != want {
+			t.Errorf("counted %v: %v, want %v", counted, code, want)
+		}
+	}
+}

@@ -105,6 +105,9 @@ func (p *Prep) quota(path string, bytes, count int64) error {
 	if !ok {
 		return nil
 	}
+	if !p.tree.Counted(limited) {
+		return nil // as ZooKeeper: nobody knows what is used
+	}
 	limits, usage := p.tree.QuotaState(limited)
 	if count > 0 && limits.CountHard >= 0 && usage.Count+count > limits.CountHard {
 		p.overQuota(path)

@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-project/conclave/internal/watch"
 	"github.com/conclave-project/conclave/internal/wire"
 	"github.com/conclave-project/conclave/zk"
+	"strings"
 )
 
 // Reader answers what needs no transaction. Connections use it from their own
@@ -252,14 +253,14 @@ func (v *Reader) multiRead(req *zk.Request, who Caller, res *zk.Result) zk.Code 
 	return zk.OK
 }
 
-// ephemeralPrefix treats a blank prefix as all paths.
+// ephemeralPrefix treats a prefix that is blank, or only the root, as all paths. Java's trim takes
+// away what is not above a space.
 func ephemeralPrefix(prefix string) string {
-	for i := range len(prefix) {
-		if prefix[i] != ' ' && prefix[i] != '\t' {
-			return prefix
-		}
+	trimmed := strings.TrimFunc(prefix, func(r rune) bool { return r <= ' ' })
+	if trimmed == "" || trimmed == zk.RootPath {
+		return zk.RootPath
 	}
-	return "/"
+	return prefix
 }
 
 func (v *Reader) whoAmI(who Caller) []zk.Identity {

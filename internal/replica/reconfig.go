@@ -242,17 +242,36 @@ func (r *Replica) recalled() *ensemble.Config {
 	return c
 }
 
-// inTree is a configuration that the tree has, newer than that in force. Its version is
-// the zxid that wrote it, and that of its znode the one that a reconfig leaves: a text that
-// a setData brought is none, though its client may foresee the zxid.
+// inTree is a configuration that the tree has, newer than that in force.
 func (r *Replica) inTree() *ensemble.Config {
+	text, _ := r.reconfigInTree()
+	return r.ensemble.readNewer(text)
+}
+
+// reconfigInTree returns the text that the tree has of a configuration, if a reconfig has left
+// it, and its version: the zxid that wrote it, and the version of its znode is the one that a
+// reconfig leaves. A text that a setData brought is none, though its client may foresee the zxid.
+func (r *Replica) reconfigInTree() (text []byte, version int64) {
 	node, ok := r.tree.Find(zk.ConfigPath)
 	if !ok {
+		return nil, 0
+	}
+	text = node.Data()
+	version = ensemble.VersionOf(text)
+	if stat := node.Stat(); version != int64(stat.Mzxid) || stat.Version != configDataVersion {
+		return nil, 0
+	}
+	return text, version
+}
+
+// UnreadableConfig returns why a configuration cannot be read that the tree has, newer than the
+// one in force, nil if there is none: Apache's servers take some that are refused here. A server
+// that counts by an older one may elect against those who can read it.
+func (r *Replica) UnreadableConfig() error {
+	text, version := r.reconfigInTree()
+	if r.ensemble.standalone() || version <= r.ensemble.inForce.Version {
 		return nil
 	}
-	c := r.ensemble.readNewer(node.Data())
-	if stat := node.Stat(); c == nil || c.Version != int64(stat.Mzxid) || stat.Version != configDataVersion {
-		return nil
-	}
-	return c
+	_, err := ensemble.Parse(string(text))
+	return err
 }

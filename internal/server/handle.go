@@ -482,6 +482,9 @@ func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	if wire.DecodeRequest(own, c.server.cfg.ReadBytesMax(), e.Request) != nil {
 		e.Code = zk.ErrMarshalling
 	}
+	if e.Code != zk.OK && (op == zk.OpAuth || op == zk.OpSASL) {
+		return false // as Apache's server does: it proves nothing, and there is no reply to it
+	}
 	switch op {
 	case zk.OpAuth:
 		e.Kind = replica.EventAuth

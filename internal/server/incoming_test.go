@@ -30,3 +30,34 @@ func TestTransactionThatCannotBeReadIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Apache's servers take configurations that are refused here. One that this server acknowledged
+// would come in force by that, and it would go on counting by the one before.
+func TestConfigurationThatCannotBeReadIsNotTaken(t *testing.T) {
+	const version = "\nversion=200000003"
+	texts := map[string]bool{
+		"server.1=h1:2888:3888:participant;2181" + version:                                                                           true,
+		"server.1=h1:2888:3888:participant;2181\nserver.2=h2:2888:3888:observer;2181\ngroup.1=1:2\nweight.1=1\nweight.2=0" + version: false,
+		"server.1=h1:2888:3888:participant;2181\nserver.4=h4:0:3888:observer;2181" + version:                                         false,
+		"server.1=h1:2888:3888:participant;2181\nserver.-4=h4:2888:3888:observer;2181" + version:                                     false,
+	}
+	for text, good := range texts {
+		h := zk.TxnHeader{Session: 1, Cxid: 1, Zxid: 0x200000003, Op: zk.OpReconfig}
+		body := zk.Txn{Op: zk.OpReconfig, Path: zk.ConfigPath, Data: []byte(text), Version: -1}
+		payload := txn.Append(nil, &h, &body, zk.Digest{})
+		for _, m := range []zab.Message{
+			{Kind: zab.KindProposal, Zxid: h.Zxid, Payload: payload},
+			{Kind: zab.KindInform, Zxid: h.Zxid, Payload: payload},
+			{Kind: zab.KindInformAndActivate, Zxid: h.Zxid, Payload: payload},
+			{Kind: zab.KindNewLeader, Zxid: 0x300000000, Payload: []byte(text)},
+		} {
+			if _, err := readable(&m); (err == nil) != good {
+				t.Errorf("%v of %q: %v", m.Kind, text, err)
+			}
+		}
+	}
+	// That of a start, which every server has in its file, is not for this server to refuse.
+	if _, err := readable(&zab.Message{Kind: zab.KindNewLeader, Payload: []byte("server.1=h1:0:3888\nversion=0")}); err != nil {
+		t.Error(err)
+	}
+}

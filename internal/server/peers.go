@@ -22,6 +22,7 @@ import (
 	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
 )
 
 // peers are the connections to the other servers of the ensemble.
@@ -394,16 +395,25 @@ func (p *peers) Receive(link zab.LinkID, batch []zab.Message) error {
 var eventBuffers = sync.Pool{New: func() any { return new([]replica.Event) }}
 
 // readable says when a transaction that a leader has sent was decided, in ms since 1970, and
-// what is wrong with it.
+// what is wrong with it. A configuration must be one that this server can count by: with its
+// acknowledgement an ensemble would come in force that it does not know.
 func readable(m *zab.Message) (timeMs int64, err error) {
 	switch m.Kind {
 	case zab.KindProposal, zab.KindInform, zab.KindInformAndActivate:
+	case zab.KindNewLeader:
+		if _, err := ensemble.Parse(string(m.Payload)); err != nil && ensemble.VersionOf(m.Payload) > 0 {
+			return 0, fmt.Errorf("the leader goes by a configuration that this server cannot read: %w", err)
+		}
+		return 0, nil
 	default:
 		return 0, nil
 	}
-	header, _, _, err := txn.Decode(m.Payload)
+	header, body, _, err := txn.Decode(m.Payload)
 	if err == nil && header.Zxid != m.Zxid {
 		err = fmt.Errorf("it says that it is %v", header.Zxid)
+	}
+	if err == nil && header.Op == zk.OpReconfig {
+		_, err = ensemble.Parse(string(body.Data))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("the leader has sent a transaction that this server cannot read, %v: %w; is it of a newer version?", m.Zxid, err)

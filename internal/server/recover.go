@@ -65,6 +65,11 @@ func (s *Server) recover() error {
 		loaded.Sub(start), replayed.Sub(loaded),
 	}
 	s.reportRecovery(found)
+	if err := s.replica.UnreadableConfig(); err != nil {
+		return fmt.Errorf("the data has a configuration of the ensemble that is newer than that of the configuration file, "+
+			"and this server cannot read it: %w; make it one that it can by a reconfig of a server that goes by it, "+
+			"or put its lines into the file and correct them on all servers", err)
+	}
 	if err := s.cfg.agrees(s.replica.LoggedConfig()); err != nil {
 		return err
 	}

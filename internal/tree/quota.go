@@ -61,13 +61,20 @@ func (t *Tree) QuotaOf(path string) (limited string, ok bool) {
 	return above[0], true
 }
 
+// Counted reports whether a path that has a quota has the znode of what is used as well: without
+// it no limit is enforced.
+func (t *Tree) Counted(limited string) bool {
+	_, ok := t.find(zk.QuotaPath + limited + "/" + statsName)
+	return ok
+}
+
 // QuotaState returns limits and usage of a path that has a quota.
 func (t *Tree) QuotaState(limited string) (Limits, Usage) {
 	limits, ok := t.quotas[limited]
 	if !ok {
 		limits = Limits{-1, -1, -1, -1}
 	}
-	if _, ok := t.find(zk.QuotaPath + limited + "/" + statsName); !ok {
+	if !t.Counted(limited) {
 		return limits, Usage{}
 	}
 	return limits, t.usage(limited)

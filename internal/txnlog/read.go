@@ -167,6 +167,9 @@ func (r *Reader) step() (record Record, ok bool, err error) {
 		return Record{}, false, r.closeFile()
 	}
 	zxid := payloadZxid(payload)
+	if zxid == r.lowest && refusal(payload) {
+		return Record{}, false, nil
+	}
 	if err := r.admit(zxid, offset); err != nil {
 		return Record{}, false, err
 	}

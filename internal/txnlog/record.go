@@ -31,6 +31,7 @@ const (
 	recordFrameBytes  = recordHeadBytes + 1
 	recordTrailer     = 0x42
 	payloadZxidOffset = 12
+	payloadOpOffset   = 28
 	payloadBytesMin   = 32 // the transaction header
 )
 
@@ -56,6 +57,13 @@ func appendRecord(buffer, payload []byte) []byte {
 // payloadZxid reads the zxid of a payload of at least payloadBytesMin bytes.
 func payloadZxid(payload []byte) zk.Zxid {
 	return zk.Zxid(binary.BigEndian.Uint64(payload[payloadZxidOffset:]))
+}
+
+// refusal reports whether a payload is that of a request that was refused. Apache's server logs
+// one that it cannot decode under the zxid of the transaction before, with which it has nothing to
+// do (PrepRequestProcessor), and skips it where it reads a log (LearnerHandler).
+func refusal(payload []byte) bool {
+	return int32(binary.BigEndian.Uint32(payload[payloadOpOffset:])) == int32(zk.OpError)
 }
 
 // Follows reports whether next may stand right after last in a history without a
