@@ -157,8 +157,12 @@ func (s *Store) checkSegments(r *Report) error {
 	if err != nil {
 		return err
 	}
+	noted, err := txnlog.ReadNoted(s.fs, s.logDir)
+	if err != nil {
+		return err
+	}
 	for _, segment := range segments {
-		report := s.checkSegment(segment)
+		report := s.checkSegment(segment, noted)
 		if report.Error != "" {
 			r.problem(errors.New(report.Error))
 			r.TooLong = r.TooLong || report.TooLong
@@ -172,7 +176,7 @@ func (s *Store) checkSegments(r *Report) error {
 }
 
 // checkSegment reads one file of the log and decodes each transaction in it.
-func (s *Store) checkSegment(segment txnlog.Segment) SegmentReport {
+func (s *Store) checkSegment(segment txnlog.Segment, noted txnlog.Noted) SegmentReport {
 	report := SegmentReport{Name: segment.Name}
 	info, err := s.fs.Stat(filepath.Join(s.logDir, segment.Name))
 	report.Bytes = info.Size
@@ -197,7 +201,15 @@ func (s *Store) checkSegment(segment txnlog.Segment) SegmentReport {
 	if !errors.Is(err, io.EOF) {
 		report.Error, report.TooLong = err.Error(), vfs.IsTooLong(err)
 	}
-	if torn := reader.Torn(); torn != nil {
+	torn, lost := reader.Torn(), (*txnlog.Lost)(nil)
+	if errors.Is(err, io.EOF) {
+		lost = noted.Lost(reader)
+	}
+	switch {
+	case lost != nil && !lost.Missing:
+		report.Error = fmt.Sprintf("%v: transactions that were acknowledged are lost, unless this is a copy of a directory "+
+			"that was in use; a start goes on without them", lost)
+	case torn != nil:
 		report.Torn = fmt.Sprintf("%s ends torn at offset %d (%s): never acknowledged, a start truncates it",
 			torn.File, torn.Offset, torn.Found)
 	}
@@ -277,7 +289,13 @@ func (s *Store) checkEpochs(r *Report) {
 		}
 	}
 	r.Accepted, r.Current = number(epochs[0]), number(epochs[1])
-	if damaged || r.Refusal != "" || epochs[0] < 0 && epochs[1] < 0 {
+	if damaged || r.Refusal != "" {
+		return
+	}
+	if epochs[0] < 0 && epochs[1] < 0 {
+		if r.Last > 0 && !s.options.Alone {
+			r.note("%s", madeEpochs(s.snapDir, r.Last.Epoch()))
+		}
 		return
 	}
 	_, err := s.findEpochs(r.Last)

@@ -86,8 +86,9 @@ type Store struct {
 	logDir  string
 	locks   []io.Closer
 
-	epochs   Epochs
-	logAlone bool // history without a snapshot was accepted (TrustEmpty)
+	epochs     Epochs
+	epochsMade bool // see MadeEpochsText
+	logAlone   bool // history without a snapshot was accepted (TrustEmpty)
 
 	// changing is held while files get or lose their names, but for those of the
 	// log in use; history counts how often what was there was given up.

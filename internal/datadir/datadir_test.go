@@ -603,6 +603,7 @@ func TestCheckTellsWhatAStartWouldDoAndChangesNothing(t *testing.T) {
 	must(t, err)
 	size, _ := f.Size()
 	must(t, f.Truncate(size-5))
+	must(t, disk.Remove(filepath.Join("logs/version-2", txnlog.MarkName))) // the record was not synced
 	r = check(disk)
 	if !r.Sound() || r.Last != 24 || r.Segments[2].Torn == "" {
 		t.Errorf("%+v", r)
@@ -762,5 +763,82 @@ func TestSnapshotOfLongerZnodesIsNotDamaged(t *testing.T) {
 	must(t, err)
 	if report.Snapshots[0].TooLong || !strings.Contains(report.Snapshots[0].Error, "damaged at") {
 		t.Errorf("a damaged one: %+v", report.Snapshots[0])
+	}
+}
+
+// Somebody has shortened or removed what was synced, or the disk has not kept it: it is said, and a
+// log that is gone as a whole is no empty one.
+func TestLogThatLacksWhatWasSyncedIsNotedOrRefused(t *testing.T) {
+	const last = "logs/version-2/log.15"
+	records := func(disk *vfs.Mem) (ends []int64) {
+		reader := txnlog.NewSegmentReader(disk, "logs/version-2", txnlog.Segment{Name: "log.15", First: 0x15}, txnlog.ReadOptions{})
+		defer reader.Close()
+		for {
+			record, err := reader.Next()
+			if err != nil {
+				return ends
+			}
+			ends = append(ends, record.Offset+int64(len(record.Payload))+13)
+		}
+	}
+	cut := func(disk *vfs.Mem, at int64) {
+		f, err := disk.OpenReadWrite(last)
+		must(t, err)
+		must(t, f.Truncate(at))
+		must(t, f.Close())
+	}
+	for name, c := range map[string]struct {
+		change     func(disk *vfs.Mem)
+		lost, gone bool
+	}{
+		"nothing":            {func(*vfs.Mem) {}, false, false},
+		"within a record":    {func(disk *vfs.Mem) { ends := records(disk); cut(disk, ends[len(ends)-1]-5) }, true, false},
+		"the last record":    {func(disk *vfs.Mem) { ends := records(disk); cut(disk, ends[len(ends)-2]) }, true, false},
+		"all records":        {func(disk *vfs.Mem) { cut(disk, 0) }, true, false},
+		"the file":           {func(disk *vfs.Mem) { must(t, disk.Remove(last)) }, true, true},
+		"all logs":           {func(disk *vfs.Mem) { must(t, disk.Remove(last)); must(t, disk.Remove("logs/version-2/log.b")) }, true, true},
+		"the file, declared": {func(disk *vfs.Mem) { must(t, disk.Remove(last)); must(t, disk.Remove("logs/version-2/synced")) }, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := directory(t)
+			c.change(disk)
+			report, err := Check(disk, Options{DataDir: "data", LogDir: "logs"}, newModel)
+			must(t, err)
+			if report.Sound() == c.lost || (report.Refusal != "") != c.gone || strings.Contains(strings.Join(report.Notes, ""), "never acknowledged") {
+				t.Errorf("check: %q, refused for %q, notes %q", report.Problems, report.Refusal, report.Notes)
+			}
+			s := open(t, disk)
+			defer s.Close()
+			r, err := s.Recover(newModel)
+			if (err != nil) != c.gone || err == nil && (r.Lost != nil) != c.lost {
+				t.Errorf("start: %v", err)
+			}
+		})
+	}
+}
+
+// Without its epoch files a server has forgotten what it had promised, and says so.
+func TestHistoryWithoutEpochFilesIsNoted(t *testing.T) {
+	disk := directory(t)
+	for _, name := range []string{acceptedName, currentName} {
+		if _, err := disk.Stat("data/version-2/" + name); err == nil {
+			must(t, disk.Remove("data/version-2/"+name))
+		}
+	}
+	report, err := Check(disk, Options{DataDir: "data", LogDir: "logs"}, newModel)
+	must(t, err)
+	if notes := strings.Join(report.Notes, "\n"); !report.Sound() || !strings.Contains(notes, "neither acceptedEpoch nor currentEpoch") {
+		t.Errorf("check: %q", notes)
+	}
+	for _, made := range []bool{true, false} {
+		s := open(t, disk)
+		r, err := s.Recover(newModel)
+		must(t, err)
+		_, err = s.LoadEpochs(r.Last)
+		must(t, err)
+		if text := s.MadeEpochsText(); (text != "") != made {
+			t.Errorf("made %v: %q", made, text)
+		}
+		must(t, s.Close())
 	}
 }

@@ -49,7 +49,7 @@ func (s *Store) LoadEpochs(last zk.Zxid) (Epochs, error) {
 			return Epochs{}, err
 		}
 	}
-	s.epochs = found.Epochs
+	s.epochs, s.epochsMade = found.Epochs, last > 0 && !found.hasAccepted && !found.hasCurrent
 	return s.epochs, nil
 }
 
@@ -57,6 +57,21 @@ func (s *Store) LoadEpochs(last zk.Zxid) (Epochs, error) {
 type foundEpochs struct {
 	Epochs
 	hasAccepted, hasCurrent bool
+}
+
+// MadeEpochsText tells of a history without epoch files, for which LoadEpochs has made some, "" if
+// there were any. What was promised after the epoch of the history is forgotten.
+func (s *Store) MadeEpochsText() string {
+	if !s.epochsMade {
+		return ""
+	}
+	return madeEpochs(s.snapDir, s.epochs.Current)
+}
+
+func madeEpochs(dir string, epoch uint32) string {
+	return fmt.Sprintf("%s has a history and neither %s nor %s: they begin with its epoch, %d, as for a server that was alone; "+
+		"if this one was in an ensemble, they were lost, with what it had promised since: put back both from one backup",
+		dir, acceptedName, currentName, epoch)
 }
 
 // findEpochs decides what the epochs are, and changes nothing.

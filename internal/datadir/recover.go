@@ -54,7 +54,8 @@ type Recovered struct {
 	Info     snap.Info    // of Snapshot
 	Records  int          // transactions replayed after it
 	Bytes    int64        // of these, without the log's frame
-	Torn     *txnlog.Torn // an end that was truncated: never acknowledged; or nil
+	Torn     *txnlog.Torn // an end that was truncated, or nil: never acknowledged, unless Lost says so
+	Lost     *txnlog.Lost // what was synced and is not there any more, or nil
 	Rejected []error      // newer snapshots that could not be loaded, newest first
 
 	// Fresh: the directory was empty and a new history begins at 0. The server
@@ -219,6 +220,10 @@ func (s *Store) namesLike(dir, prefix string) ([]string, error) {
 // replay gives the log after the snapshot to the target. The log is read and verified beside that,
 // if the options say how.
 func (s *Store) replay(r *Recovered) error {
+	noted, err := txnlog.ReadNoted(s.fs, s.logDir)
+	if err != nil {
+		return err
+	}
 	reader, err := s.ReadLog(r.Last)
 	if err != nil {
 		return err
@@ -232,7 +237,12 @@ func (s *Store) replay(r *Recovered) error {
 	if err != nil {
 		return err
 	}
-	r.Torn = reader.Torn()
+	r.Torn, r.Lost = reader.Torn(), noted.Lost(reader)
+	if r.Lost != nil && r.Lost.Missing {
+		return fmt.Errorf("%w: transactions that were acknowledged are lost; put the file back, or do what docs/operations.md, "+
+			"Recovery, says of damage; if it was removed on purpose, or this is a copy of a directory that was in use, "+
+			"remove %s", r.Lost, filepath.Join(s.logDir, txnlog.MarkName))
+	}
 	return nil
 }
 

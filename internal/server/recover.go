@@ -76,6 +76,9 @@ func (s *Server) recover() error {
 	if found.Store.Rejoining {
 		s.cfg.Logger.Warn(d.Store().RejoiningText())
 	}
+	if text := d.Store().MadeEpochsText(); text != "" {
+		s.cfg.Logger.Warn(text)
+	}
 	return nil
 }
 
@@ -103,8 +106,13 @@ func (s *Server) reportRecovery(found *replicadisk.Found) {
 	for _, err := range found.Store.Rejected {
 		log.Warn("snapshot cannot be loaded, an older one was used", "error", err)
 	}
-	if found.Store.Torn != nil {
-		log.Warn("the log had a torn end, which was never acknowledged: truncated", "torn", found.Store.Torn)
+	torn, lost := found.Store.Torn, found.Store.Lost
+	if lost != nil {
+		log.Error("the log has lost transactions that were acknowledged, unless this is a copy of a directory that was in use: "+
+			"look at the disk", "error", lost)
+	} else if torn != nil {
+		log.Warn("the log had a torn end, which was never acknowledged: truncated", "file", torn.File, "offset", torn.Offset,
+			"found", torn.Found)
 	}
 	if found.Mismatches > 0 {
 		log.Error("digest of the tree differs from the log's", "times", found.Mismatches, "first", found.FirstMismatch)

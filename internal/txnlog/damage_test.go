@@ -146,7 +146,7 @@ func TestSectorThatHadThreeBytesOfAChecksumIsATornEnd(t *testing.T) {
 		must(t, l.Append(2, payload(2, 700)))
 		must(t, l.Sync())
 		must(t, l.Close())
-		must(t, disk.Remove(filepath.Join(dir, markName))) // it was not written yet
+		must(t, disk.Remove(filepath.Join(dir, MarkName))) // it was not written yet
 		whole := content(t, disk, "log.1")
 		at := vfs.SectorBytes - within
 		damaged := append([]byte(nil), whole...)

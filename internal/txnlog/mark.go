@@ -30,8 +30,8 @@ import (
 // ZooKeeper ignores the file; without it, as in a directory of ZooKeeper's own, what
 // a crash explains counts as torn.
 
-// markName is the name of the file.
-const markName = "synced"
+// MarkName is the name of the file.
+const MarkName = "synced"
 
 const markBytes = 20
 
@@ -50,7 +50,7 @@ func (m syncMark) encode() []byte {
 
 // readMark reads the mark in dir. None, or one that is not whole, covers nothing.
 func readMark(fsys vfs.FS, dir string) (syncMark, error) {
-	file, err := fsys.Open(filepath.Join(dir, markName))
+	file, err := fsys.Open(filepath.Join(dir, MarkName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return syncMark{}, nil
 	}
@@ -72,6 +72,51 @@ func readMark(fsys vfs.FS, dir string) (syncMark, error) {
 	return syncMark{segment: zk.Zxid(binary.BigEndian.Uint64(p)), end: int64(binary.BigEndian.Uint64(p[8:]))}, nil
 }
 
+// Lost is what was synced and is not in the log any more: somebody has removed or shortened it, or
+// the disk did not keep what it had said it had. A copy that was taken while the server ran may look
+// like that too, for the mark may be copied later than the log.
+type Lost struct {
+	Segment string // name of the file
+	Missing bool   // there is no such file, nor a newer one
+	Synced  int64  // where what was synced ends in it, in bytes
+	End     int64  // where its records end
+}
+
+// Error says what is lost.
+func (l *Lost) Error() string {
+	if l.Missing {
+		return fmt.Sprintf("%s is missing, of which %d bytes were synced", l.Segment, l.Synced)
+	}
+	return fmt.Sprintf("the records of %s end at offset %d, and %d bytes of it were synced", l.Segment, l.End, l.Synced)
+}
+
+// Noted is what the mark beside a log says.
+type Noted struct{ mark syncMark }
+
+// ReadNoted reads the mark: before the log, which a server may be writing.
+func ReadNoted(fsys vfs.FS, dir string) (Noted, error) {
+	mark, err := readMark(fsys, dir)
+	return Noted{mark}, err
+}
+
+// Lost returns what a log lacks of what was noted, nil for nothing. The reader is one of the whole
+// log that has returned io.EOF. A mark older than the newest segment says nothing of it.
+func (n Noted) Lost(r *Reader) *Lost {
+	newest, _ := ParseSegmentName(filepath.Base(r.name))
+	lost := Lost{Segment: SegmentName(n.mark.segment), Synced: n.mark.end}
+	switch {
+	case n.mark.end <= segmentHeadBytes:
+		return nil
+	case r.name == "" || newest < n.mark.segment:
+		lost.Missing = true
+	case newest > n.mark.segment || r.end >= n.mark.end:
+		return nil
+	default:
+		lost.End = r.end
+	}
+	return &lost
+}
+
 // openMark makes the mark ready for a segment that begins with first. On a full disk,
 // or if nothing is synced ever, there is none.
 func (l *Log) openMark(first zk.Zxid) (err error) {
@@ -84,7 +129,7 @@ func (l *Log) openMark(first zk.Zxid) (err error) {
 }
 
 func markFile(fsys vfs.FS, dir string) (vfs.File, error) {
-	name := filepath.Join(dir, markName)
+	name := filepath.Join(dir, MarkName)
 	file, err := fsys.OpenReadWrite(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fsys.Create(name)
@@ -145,7 +190,7 @@ func putMark(fsys vfs.FS, dir string, mark syncMark) error {
 
 // dropMark removes the mark in dir, durably.
 func dropMark(fsys vfs.FS, dir string) error {
-	err := fsys.Remove(filepath.Join(dir, markName))
+	err := fsys.Remove(filepath.Join(dir, MarkName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

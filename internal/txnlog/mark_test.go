@@ -143,18 +143,18 @@ func TestMarkNeverCoversWhatWasNotSynced(t *testing.T) {
 	must(t, log.Close())
 
 	for at := range int64(markBytes) {
-		must(t, disk.FlipByte(filepath.Join(dir, markName), at, 1))
+		must(t, disk.FlipByte(filepath.Join(dir, MarkName), at, 1))
 		if mark, err := readMark(disk, dir); mark != (syncMark{}) || err != nil {
 			t.Errorf("byte %d of the mark changed: %+v %v", at, mark, err)
 		}
-		must(t, disk.FlipByte(filepath.Join(dir, markName), at, 1))
+		must(t, disk.FlipByte(filepath.Join(dir, MarkName), at, 1))
 	}
 }
 
 // syncMarkFile writes the mark to the disk, as the operating system does at last.
 func syncMarkFile(t *testing.T, disk vfs.FS) {
 	t.Helper()
-	f, err := disk.OpenReadWrite(filepath.Join(dir, markName))
+	f, err := disk.OpenReadWrite(filepath.Join(dir, MarkName))
 	must(t, err)
 	must(t, f.Sync())
 	must(t, f.Close())
@@ -183,7 +183,7 @@ func TestCrashDuringATruncationIsNoDamage(t *testing.T) {
 func TestLogGoesOnWithoutSpaceForAMark(t *testing.T) {
 	disk := newDisk(t)
 	faulty := &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
-		if op.Kind == vfs.KindWrite && filepath.Base(op.Name) == markName {
+		if op.Kind == vfs.KindWrite && filepath.Base(op.Name) == MarkName {
 			return vfs.ErrNoSpace
 		}
 		return nil
@@ -204,7 +204,7 @@ func TestMarkThatCannotBeWrittenEndsTheLog(t *testing.T) {
 	eio := errors.New("input/output error")
 	writes := 0
 	faulty := &vfs.Faulty{Disk: newDisk(t), Before: func(op vfs.Op) error {
-		if op.Kind == vfs.KindWrite && filepath.Base(op.Name) == markName {
+		if op.Kind == vfs.KindWrite && filepath.Base(op.Name) == MarkName {
 			if writes++; writes == 1 {
 				return eio
 			}

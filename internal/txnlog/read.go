@@ -76,6 +76,7 @@ type Reader struct {
 	file   vfs.File
 	name   string
 	size   int64
+	end    int64 // of the records that were read in the file
 	offset int64 // in the file, of window[0]
 	window []byte
 	buffer []byte // backs window
@@ -166,6 +167,7 @@ func (r *Reader) step() (record Record, ok bool, err error) {
 	if payload == nil {
 		return Record{}, false, r.closeFile()
 	}
+	r.end = r.offset
 	zxid := payloadZxid(payload)
 	if zxid == r.lowest && refusal(payload) {
 		return Record{}, false, nil
@@ -212,7 +214,7 @@ func (r *Reader) openNext() error {
 	if err != nil {
 		return fmt.Errorf("read transaction log: %w", err)
 	}
-	r.file, r.offset, r.window = file, 0, nil
+	r.file, r.offset, r.window, r.end = file, 0, nil, 0
 	if r.size, err = file.Size(); err != nil {
 		return fmt.Errorf("read transaction log: %w", err)
 	}
@@ -226,6 +228,7 @@ func (r *Reader) openNext() error {
 	if magic == segmentMagic && version == segmentVersion {
 		r.before = zk.Zxid(binary.BigEndian.Uint64(r.window[predecessorOffset:]))
 		r.take(segmentHeadBytes)
+		r.end = r.offset
 		return nil
 	}
 	rest, err := r.readRest()
