@@ -2,10 +2,14 @@ package peernet
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,6 +47,61 @@ func TestStrangersDoNotFillTheLog(t *testing.T) {
 			end()
 			if n := strings.Count(log.String(), "\n"); n != 1 {
 				t.Errorf("50 strangers have left %d lines:\n%.500s", n, log.String())
+			}
+		})
+	}
+}
+
+// A server whose connection to another fails says so again when the reason is another one, and
+// each minute: the first reason may be that the other was down, and the second its certificate.
+func TestFailuresAreToldAgainForAnotherReason(t *testing.T) {
+	var f failures
+	refused := func(port int) error {
+		return &net.OpError{Op: "dial", Addr: &net.TCPAddr{Port: port}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	certificate := fmt.Errorf("tls: %w", errors.New("bad certificate"))
+	began := time.Unix(1, 0)
+	for i, c := range []struct {
+		err   error
+		after time.Duration
+		news  bool
+	}{
+		{refused(1), 0, true}, {refused(2), time.Second, false}, {certificate, 2 * time.Second, true}, {certificate, 3 * time.Second, false},
+		{certificate, 61 * time.Second, false}, {certificate, 62 * time.Second, true}, {refused(3), 63 * time.Second, true},
+	} {
+		if got := f.news(c.err, began.Add(c.after)); got != c.news {
+			t.Errorf("%d: %v after %v: %v", i, c.err, c.after, got)
+		}
+	}
+}
+
+// What a connection to the election port fails with is told, but for one that says nothing.
+func TestConnectionThatIsTurnedAwayIsTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		says []byte
+		told string
+	}{
+		"a check of the port": {nil, ""},
+		"TLS":                 {[]byte{0x16, 0x03, 0x01, 0x02, 0, 0x01, 0, 0x01, 0xfc, 0x03, 0x03}, "sslQuorum is not the same"},
+		"an unknown version":  {bytes.Repeat([]byte{0xff}, 8), "unknown version"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			leavesNothing(t)
+			var log bytes.Buffer
+			l := listen(t, "127.0.0.1:0")
+			v, err := NewVotes(VotesOptions{ID: 7, Listener: l, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			must(t, err)
+			socket, err := net.Dial("tcp", l.Addr().String())
+			must(t, err)
+			must(t, socket.SetDeadline(time.Now().Add(patience)))
+			_, err = socket.Write(c.says)
+			must(t, err)
+			_ = socket.(*net.TCPConn).CloseWrite() // it may be closed at the other end already
+			_, _ = io.Copy(io.Discard, socket)     // until it is closed
+			socket.Close()
+			v.Close()
+			if text := log.String(); (text != "") != (c.told != "") || !strings.Contains(text, c.told) {
+				t.Errorf("the log has %q", text)
 			}
 		})
 	}

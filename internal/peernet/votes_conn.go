@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/fle"
@@ -57,13 +58,27 @@ func (v *Votes) welcome(socket net.Conn) {
 		}
 		if err != nil {
 			socket.Close()
-			v.o.Logger.Debug("refuse a connection to the election port", slog.Any("remote", socket.RemoteAddr()),
-				slog.Any("error", err))
+			v.turnedAway(socket, err)
 		}
 	}()
 }
 
+// turnedAway logs a connection that came to nothing. One that says nothing may be a check
+// whether the port is open, and one that came too late is of a peer that has a better one.
+func (v *Votes) turnedAway(socket net.Conn, err error) {
+	silent := []error{io.EOF, syscall.ECONNRESET, errStale, errClosed, net.ErrClosed}
+	if slices.ContainsFunc(silent, func(one error) bool { return errors.Is(err, one) }) {
+		v.o.Logger.Debug(refuses, slog.Any("remote", socket.RemoteAddr()), slog.Any("error", err))
+		return
+	}
+	v.refused.log(v.o.Logger, slog.LevelWarn, refuses, socket, err)
+}
+
+const refuses = "refuse a connection to the election port"
+
 var (
+	errSpeaksTLS = errors.New("it speaks TLS, and this port does not: sslQuorum is not the same on all servers")
+
 	errNegative = errors.New("peernet: a negative server number")
 	errClosed   = errors.New("peernet: closed")
 	errStale    = errors.New("peernet: the peer has a newer connection")
@@ -76,8 +91,11 @@ func (v *Votes) introduced(socket net.Conn, in peerwire.Initial, place int64) er
 	if err := socket.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	if in.Server < 0 {
+	switch {
+	case in.Server < 0:
 		return errNegative
+	case uint64(in.Server)>>48 == 0x1603: // the beginning of a ClientHello
+		return errSpeaksTLS
 	}
 	verdict := peerwire.Accepted(v.o.ID, in.Server)
 	if verdict == peerwire.SameNumber {
@@ -88,7 +106,6 @@ func (v *Votes) introduced(socket net.Conn, in peerwire.Initial, place int64) er
 	}
 	addresses := v.o.Addresses(in.Server)
 	if err := v.o.Hosts.acts(socket, in.Server); err != nil {
-		v.refused.log(v.o.Logger, slog.LevelWarn, "refuse a connection to the election port", socket, err)
 		return err
 	}
 	v.mu.Lock()

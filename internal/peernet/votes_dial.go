@@ -2,6 +2,7 @@ package peernet
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"time"
@@ -18,7 +19,8 @@ const callBackMin = 500 * time.Millisecond
 func (v *Votes) dial(p *votePeer) {
 	defer v.tasks.Done()
 	pause := pauseMin
-	for attempts := 0; ; attempts++ {
+	var told failures
+	for {
 		ctx, addresses, ok := v.attempt(p)
 		if !ok {
 			return
@@ -31,7 +33,7 @@ func (v *Votes) dial(p *votePeer) {
 			switch {
 			case err == nil && verdict == peerwire.CloseAndWait:
 				wait = max(wait, callBackMin)
-			case failed && attempts == 0 && v.done.Err() == nil:
+			case failed && v.done.Err() == nil && told.news(err, time.Now()):
 				v.o.Logger.Warn("connect to a peer's election port", slog.Int64("peer", int64(p.id)),
 					slog.Any("addresses", addresses), slog.Any("error", err))
 			}
@@ -46,6 +48,34 @@ func (v *Votes) dial(p *votePeer) {
 		if !over {
 			sleep(v.done, wait, p.wake)
 		}
+	}
+}
+
+// failures tell which failure of a series is worth a line in the log: the first, one for another
+// reason, and one each minute.
+type failures struct {
+	reason string
+	at     time.Time
+}
+
+func (f *failures) news(err error, now time.Time) bool {
+	reason := root(err).Error()
+	if reason == f.reason && now.Sub(f.at) < time.Minute {
+		return false
+	}
+	f.reason, f.at = reason, now
+	return true
+}
+
+// root returns what is at the bottom of an error: what is above it may have ports in it, which
+// change.
+func root(err error) error {
+	for {
+		below := errors.Unwrap(err)
+		if below == nil {
+			return err
+		}
+		err = below
 	}
 }
 

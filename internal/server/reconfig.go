@@ -1,6 +1,8 @@
 package server
 
 import (
+	"strconv"
+
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/replica"
 )
@@ -39,10 +41,13 @@ func (s *Server) putInForce(c *ensemble.Config) {
 		book.proposed = p // one of its servers may be elected
 	}
 	s.learn(book)
-	s.cfg.Logger.Info("configuration in force", "version", c.Version, "servers", c.Lines())
-	if m := c.Member(s.cfg.ID); m != nil {
-		s.moveClients(m)
+	s.cfg.Logger.Info("configuration in force", "version", strconv.FormatInt(c.Version, 16), "servers", c.Lines())
+	m := c.Member(s.cfg.ID)
+	if m == nil {
+		s.cfg.Logger.Warn("this server is not in the configuration: it follows without a vote, and keeps its directory, until it is added again or stopped")
+		return
 	}
+	s.moveClients(m)
 }
 
 // learn makes a book the one by which servers are found: this one by the others, and the

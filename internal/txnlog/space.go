@@ -37,7 +37,7 @@ func (l *Log) Ready() error {
 			return l.fail(err)
 		}
 		if err != nil && l.file == nil {
-			return fmt.Errorf("no space for the transaction log in %s: %w", l.dir, err)
+			return l.noSpace(err)
 		}
 	}
 	if l.options.PreallocBytes <= 0 || l.file == nil || l.allocated-l.end() >= l.options.headroomBytes() {
@@ -49,6 +49,14 @@ func (l *Log) Ready() error {
 	}
 	if !errors.Is(err, vfs.ErrNoSpace) {
 		return l.fail(err)
+	}
+	return l.noSpace(err)
+}
+
+// noSpace says what the log wants: with a disk that is smaller than that, others say that it is empty.
+func (l *Log) noSpace(err error) error {
+	if ahead := l.options.PreallocBytes; ahead > 0 {
+		return fmt.Errorf("no space for the transaction log in %s, which takes %d KiB ahead (preAllocSize): %w", l.dir, ahead>>10, err)
 	}
 	return fmt.Errorf("no space for the transaction log in %s: %w", l.dir, err)
 }
