@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"time"
@@ -37,7 +38,9 @@ func run(ctx context.Context, servers string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	elector, err := election.New(backend, "examples/elect", election.Options{})
+	elector, err := election.New(backend, "examples/elect", election.Options{
+		OnEvent: election.LogEvents(slog.Default(), nil), // says why, where no server answers
+	})
 	if err != nil {
 		return err
 	}

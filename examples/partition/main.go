@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -46,7 +47,10 @@ func run(ctx context.Context, servers, id string, out io.Writer) error {
 		OnView: func(v partition.View) {
 			fmt.Fprintf(out, "%s sees %d members: %s\n", id, len(v.Members), strings.Join(v.Owners, " "))
 		},
-		Election: election.Options{ID: id, Lease: 5 * time.Second},
+		Election: election.Options{
+			ID: id, Lease: 5 * time.Second,
+			OnEvent: election.LogEvents(slog.Default(), nil), // says why, where no server answers
+		},
 	})
 	if err != nil {
 		return err
