@@ -27,7 +27,7 @@ func (r *reader) backupKeys() map[string]setting {
 			"`s3://BUCKET/PREFIX`, `azureblob://ACCOUNT/CONTAINER/PREFIX`, with credentials from its environment. See [Backup](operations.md#backup)"),
 		"conclave.backupEvery":         used(span(&b.Every, time.Second), "10m", "how often: a number and one of ms s m h d"),
 		"conclave.backupSnapshotEvery": used(span(&b.SnapshotEvery, 0), "1d", "a newer snapshot is copied when the last is so old: restoring reads the log from there; 0 is never"),
-		"conclave.backupKeepFor":       used(span(&b.KeepFor, 0), "0", "what no state of the last so long needs is removed, say after 30d; 0 keeps all"),
+		"conclave.backupKeepFor":       used(span(&b.KeepFor, 0), "0", "for how long states can be restored, say 30d: what only older ones need is removed; 0 keeps all"),
 		"conclave.backupBy": used(r.backupBy, "`each` to a directory, `leader` to a store", "`leader`: of an ensemble the server that leads takes them; `each`: every server, "+
 			"which is right where each has a directory of its own, and does no harm where they share one"),
 		"conclave.backupRecipients":     used(text(&r.recipients), "none", "encrypt for these recipients of age (age1...), with commas between: the server itself cannot read what it has written then"),

@@ -184,9 +184,9 @@ func (r *reader) limitKeys() map[string]setting {
 	c := &r.out.Server.ClientConfig
 	rows := map[string]setting{
 		"maxClientCnxns": used(number(&c.ConnsPerIPMax, math.MinInt32, math.MaxInt32), "60", "connections from one address; 0 is no limit"),
-		"conclave.ipv6PrefixLength": used(number(&c.NetworkBits, 1, 128), "128", "addresses of IPv6 that have so many bits in common count as one for `maxClientCnxns`, "+
+		"conclave.ipv6PrefixLength": used(number(&c.NetworkBits, 1, 128), "128", "IPv6 addresses with this many leading bits in common count as one for `maxClientCnxns`, "+
 			"`conclave.address…PerSecond` and where the client with most is disconnected, since one host may use each of them; 128 counts every address by itself, as Apache "+
-			"ZooKeeper does. Addresses of IPv4 count as they are, also where IPv6 carries them"),
+			"ZooKeeper does. IPv4 addresses count as they are, also inside IPv6"),
 		"maxCnxns":                   used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32), "0", "connections in all; 0 is as many as the file descriptors leave: 512 of them, but no more than half, are kept for files and servers"),
 		"nio.sessionlessCnxnTimeout": used(millis(&c.HandshakeTime, 1), "10000 ms", "a connection without a session is closed after this"),
 		"jute.maxbuffer":             javaOnly(used(number(&c.FrameBytesMax, 1, 1<<30), "1048575 bytes", "longest request; a longer one closes its connection. With the next key also the longest record, path or data on disk and from a leader that can be read, but never less than 2 MiB")),
@@ -208,10 +208,10 @@ func (r *reader) throttleKeys() map[string]setting {
 	return map[string]setting{
 		"connection_throttle_tokens": used(number(&c.Tokens, 0, 1<<30), "0", "how many clients may connect at one time: each takes a token, and is "+
 			"disconnected if there is none; 0 is no limit"),
-		"connection_throttle_fill_time":  used(millis(&c.FillTime, 1), "1 ms", "after so long tokens come back"),
-		"connection_throttle_fill_count": used(number(&c.FillCount, 1, 1<<30), "1", "so many"),
+		"connection_throttle_fill_time":  used(millis(&c.FillTime, 1), "1 ms", "how often tokens come back"),
+		"connection_throttle_fill_count": used(number(&c.FillCount, 1, 1<<30), "1", "how many tokens come back each time"),
 		"connection_throttle_freeze_time": used(millis(&c.FreezeTime, -1), "-1", "while tokens lack, a part of the clients is refused by chance, so that "+
-			"those that come again spread; the chance changes no sooner than after so many ms. -1: none is"),
+			"those that come again spread; the chance changes no sooner than after this many ms. -1: none is"),
 		"connection_throttle_drop_increase":  used(fraction(&c.DropIncrease), "0.02", "what the chance grows by when there is no token"),
 		"connection_throttle_drop_decrease":  used(fraction(&c.DropDecrease), "0.002", "what it falls by when few tokens are taken"),
 		"connection_throttle_decrease_ratio": used(fraction(&c.DecreaseRatio), "0", "what few is, as a part of all tokens"),
@@ -225,7 +225,7 @@ func (r *reader) throttleKeys() map[string]setting {
 			"beyond is closed, or the oldest one of the address that has most. 0 or less is no limit"),
 		"netty.server.earlyDropSecureConnectionHandshakes": idle(flag(nil), "connections are counted before their handshakes"),
 
-		"request_throttle_max_requests": used(number(&t.RequestsMax, 0, 1<<30), "0", "so many writes, and reads that wait for them, are on their way at one time; "+
+		"request_throttle_max_requests": used(number(&t.RequestsMax, 0, 1<<30), "0", "how many writes, and reads that wait for them, are on their way at one time; "+
 			"others wait for their turn, and their connections are not read. Reads that are answered at once do not count. 0 is no limit"),
 		"request_throttle_stall_time":    idle(number[int64](nil, 0, math.MaxInt32), "a request that waits is woken by the one that ends"),
 		"throttled_op_wait_time":         used(millis(&t.WaitMax, 0), "0", "a request that has waited longer for its turn, ms, is answered with -127 and not carried out; 0 is never"),
@@ -261,11 +261,11 @@ func (r *reader) storageKeys() map[string]setting {
 	c := &r.out.Server.StorageConfig
 	const kib = 1 << 10
 	return map[string]setting{
-		"preAllocSize": used(scaled(&c.PreallocBytes, math.MinInt32, math.MaxInt32, kib), "65536 KiB", "the log's file grows by so much at a time, up to 262144; 0 or less: as records need it, and a full disk is met by a record"),
-		"snapCount": used(number(&c.SnapCount, 2, math.MaxInt32), "100000", "a snapshot after half to all of so many transactions, by chance, once the log has "+
+		"preAllocSize": used(scaled(&c.PreallocBytes, math.MinInt32, math.MaxInt32, kib), "65536 KiB", "by how much the log's file grows at a time, up to 262144; a disk with less left counts as full. 0 or less: as records need it, and a full disk is met by a record"),
+		"snapCount": used(number(&c.SnapCount, 2, math.MaxInt32), "100000", "a snapshot is taken after half to all of this many transactions, by chance, once the log has "+
 			"also grown by half of the last snapshot; restarts do not begin the count again"),
-		"snapSizeLimitInKb":                  used(scaled(&c.SnapBytes, math.MinInt32, 1<<40, kib), "4194304", "or after half to all of so much log; 0 or less is no limit"),
-		"txnLogSizeLimitInKb":                used(scaled(&c.LogBytesMax, math.MinInt32, 1<<40, kib), "-1", "a new log file after so much; 0 or less is no limit"),
+		"snapSizeLimitInKb":                  used(scaled(&c.SnapBytes, math.MinInt32, 1<<40, kib), "4194304", "or after half to all of this much log; 0 or less is no limit"),
+		"txnLogSizeLimitInKb":                used(scaled(&c.LogBytesMax, math.MinInt32, 1<<40, kib), "-1", "a new log file begins after this much; 0 or less is no limit"),
 		"forceSync":                          used(choice(&c.NoSync, "no", "yes"), "yes", "`no`: replies do not wait for the disk. A crash of the machine then loses acknowledged writes"),
 		"fsync.warningthresholdms":           idle(number[int64](nil, 0, math.MaxInt32), "a slow sync is seen in mntr"),
 		"autopurge.snapRetainCount":          used(number(&c.PurgeRetain, 0, math.MaxInt32), "3", "valid snapshots that a purge leaves, 3 at least"),

@@ -130,7 +130,7 @@ func (r *reader) adminKeys() map[string]setting {
 	count := number[int64](nil, math.MinInt32, math.MaxInt64)
 	return map[string]setting{
 		"admin.enableServer":  used(flag(&a.Serves), "false", "serve the commands of ZooKeeper's admin server, `/livez`, `/readyz` and `/healthz` over HTTP"),
-		"admin.serverAddress": used(text(&a.Host), "127.0.0.1", "the address of the admin port. Everybody who reaches it reads what it tells, and may reset figures, but where TLS asks for a certificate"),
+		"admin.serverAddress": used(text(&a.Host), "127.0.0.1", "the address of the admin port. Anyone who reaches it can read its answers and reset figures, unless TLS asks for a certificate"),
 		"admin.serverPort":    used(port(&a.Port), "8080", "the admin port; 0 is a free one, which the log names"),
 		"admin.commandURL":    used(r.commandPath, "/commands", "the path of the commands"),
 		"admin.idleTimeout":   used(number(&a.IdleMs, 1, 86_400_000), "30000", "milliseconds after which a connection without a request is closed"),
