@@ -151,6 +151,8 @@ func (l *looker) look(ctx context.Context, one *looked, last uint64) string {
 		return "it follows no leader"
 	case err != nil:
 		return "it does not tell its zxid"
+	case now.diskFull():
+		return "its disk is full"
 	}
 	config, why := l.config(ctx, one.Client)
 	switch {

@@ -111,7 +111,7 @@ func (x *moving) glance(ctx context.Context, id quorum.ID) glimpse {
 	ctx, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
 	g := glimpse{id: id, standing: x.asker.ask(ctx, x.addresses[id])}
-	g.Server = migrate.Server{ID: id, Kind: migrate.KindOf(g.Version), Mode: g.standing.Mode}
+	g.Server = migrate.Server{ID: id, Kind: migrate.KindOf(g.Version), Mode: g.standing.Mode, Full: g.diskFull()}
 	if g.Error != "" {
 		g.Server.Mode = ""
 	}
@@ -169,9 +169,9 @@ func (x *moving) awaitInSync(ctx context.Context, but quorum.ID, limit time.Dura
 			}
 		}
 	}
-	return poll(ctx, limit, fmt.Sprintf("not all other servers have come to zxid %#x", last), func() (bool, error) {
+	return poll(ctx, limit, fmt.Sprintf("not all other servers have come to zxid %#x, with space on their disks", last), func() (bool, error) {
 		for _, g := range x.look(ctx) {
-			if g.id != but && g.Serves() && g.zxid() < last {
+			if g.id != but && g.Serves() && (g.zxid() < last || g.Full) {
 				return false, nil
 			}
 		}
@@ -206,7 +206,7 @@ func (x *moving) verify(ctx context.Context, id quorum.ID, to migrate.Kind, limi
 			return false, differs(fmt.Errorf("it has counted %s mismatches of its digest with its leader's", one.Mntr["zk_digest_mismatches_count"]))
 		}
 		done = &exchanged{ID: int64(id), Server: one.standing.Server, Kind: string(to), Mode: one.standing.Mode, Zxid: one.Zxid, Sessions: integer(one.Sessions)}
-		if one.zxid() < base || one.Sessions != "" && other.Sessions != "" && one.Sessions != other.Sessions {
+		if one.zxid() < base || one.Full || one.Sessions != "" && other.Sessions != "" && one.Sessions != other.Sessions {
 			return false, nil
 		}
 		if !digests {

@@ -24,7 +24,7 @@ type standing struct {
 	Mode        string
 	Epoch       string
 	Zxid        string
-	Lag         string // transactions that the leader has and it has not; "5+" for at least so many
+	Lag         string // transactions that the leader has and it has not stored; "5+" for at least so many
 	InSync      string // of a leader: followers in sync, of how many
 	Znodes      string
 	Connections string
@@ -58,11 +58,12 @@ by conf, or else in the znode /zookeeper/config. What a server does not tell is
 "-": mntr and conf must be on its 4lw.commands.whitelist. Over TLS (zk+tls://) only
 the servers that are named are asked: others tell their port without it.
 
-LAG is how many transactions a server is behind the leader, IN SYNC how many
-followers a leader has in sync, of all there are, LATENCY the least, the average
-and the most. -o json shows mntr whole. A server that cannot be found, since it
-shares a host and its line has no client port, is named on the standard error.
-The exit code is 3 if a server does not answer, or serves nobody.`,
+LAG is how many transactions the leader has that a server has not stored, IN SYNC how
+many followers a leader has in sync, of all there are: one whose disk is full is not.
+LATENCY is the least, the average and the most. -o json shows mntr whole. A server that
+cannot be found, since it shares a host and its line has no client port, is named on
+the standard error. The exit code is 3 if a server does not answer, or serves nobody,
+and 1 if the disk of one is full.`,
 		Args: takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			p, err := output.printer(c)
@@ -90,7 +91,7 @@ The exit code is 3 if a server does not answer, or serves nobody.`,
 			if err := p.Answer(answers(all), func(w io.Writer) error { return statusTable(w, all) }); err != nil {
 				return err
 			}
-			return unanswered(all)
+			return errors.Join(unanswered(all), fullError(all))
 		},
 	}
 	output.add(c)
@@ -266,20 +267,23 @@ func (a asker) tell(ctx context.Context, server, name string, bytesMax int64) (s
 // errEmpty is why there is no answer of a server that has ended the connection in order.
 var errEmpty = errors.New("it is empty")
 
-// compare tells how far each server is behind the leader, where both tell their
-// zxid. One of an older epoch is behind by at least all of this one, if there is
-// any: a leader begins its epoch with a zxid that no transaction has.
+// compare tells how far each server is behind the leader: by what the leader knows to be
+// stored there, if it tells that, else where both tell their zxid. One of an older epoch is
+// behind by at least all of this one, if there is any: a leader begins its epoch with a zxid
+// that no transaction has.
 func compare(all []standing) {
-	leader, led := uint64(0), false
-	for _, s := range all {
-		if zxid, err := strconv.ParseUint(s.Zxid, 0, 64); err == nil && s.Mode == "leader" {
-			leader, led = max(leader, zxid), true
-		}
+	first := leaderOf(all)
+	if first == nil {
+		return
 	}
+	withoutFull(all, first)
+	leader, _ := strconv.ParseUint(first.Zxid, 0, 64)
 	for i := range all {
 		zxid, err := strconv.ParseUint(all[i].Zxid, 0, 64)
 		switch {
-		case !led || err != nil || all[i].Mode == "leader":
+		case err != nil || all[i].Mode == "leader":
+		case all[i].unstored(first) != "":
+			all[i].Lag = all[i].unstored(first)
 		case zxid>>32 < leader>>32 && leader&0xffffffff == 0:
 		case zxid>>32 < leader>>32:
 			all[i].Lag = strconv.FormatUint(leader&0xffffffff, 10) + "+"

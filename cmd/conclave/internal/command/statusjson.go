@@ -18,6 +18,7 @@ type answer struct {
 	LagAtLeast  bool           `json:"lagAtLeast,omitempty"` // lag is the least that it can be
 	InSync      *int64         `json:"inSync,omitempty"`
 	Followers   *int64         `json:"followers,omitempty"`
+	DiskFull    bool           `json:"diskFull,omitempty"`
 	Znodes      *int64         `json:"znodes,omitempty"`
 	Connections *int64         `json:"connections,omitempty"`
 	Sessions    *int64         `json:"sessions,omitempty"`
@@ -41,7 +42,7 @@ func answers(all []standing) []answer {
 		typed[i] = answer{
 			Server: s.Server, ID: integer(s.ID), Error: s.Error, Version: s.Version, Mode: s.Mode,
 			Epoch: integer(s.Epoch), Zxid: s.Zxid, Lag: integer(lag), LagAtLeast: atLeast,
-			InSync: integer(inSync), Followers: integer(followers),
+			InSync: integer(inSync), Followers: integer(followers), DiskFull: s.diskFull(),
 			Znodes: integer(s.Znodes), Connections: integer(s.Connections), Sessions: integer(s.Sessions),
 			Outstanding: integer(s.Outstanding), Received: integer(s.Received), Latency: latencies(s.Latency), Mntr: values(s.Mntr),
 		}

@@ -100,6 +100,7 @@ func (o *overseer) look(ctx context.Context) look {
 	compare(all)
 	seen.servers = all
 	seen.problems = append(seen.problems, portsFailed(all)...)
+	seen.problems = append(seen.problems, disksFull(all)...)
 	if o.clients {
 		seen.clients, seen.problems = o.askClients(ctx, all, seen.problems)
 	}

@@ -6,8 +6,8 @@
 // server to exchange, whether two servers have the same tree, and settings. It opens
 // no socket, reads no file and starts nothing. What always holds:
 //
-//	migrate-G1  A step takes one server away, and those that serve without it are a
-//	            quorum.
+//	migrate-G1  A step takes one server away, and those that serve without it, and
+//	            can store what is written, are a quorum.
 //	migrate-G2  Next looks at nothing but the servers: who asks again after any
 //	            interruption is told where to go on, and the way back is the same
 //	            question with the other kind.
@@ -51,6 +51,7 @@ type Server struct {
 	ID   quorum.ID
 	Kind Kind
 	Mode string // leader, follower, observer; "" if it serves nobody
+	Full bool   // its disk is: it serves, and stores nothing
 }
 
 // Serves reports whether clients get answers.
@@ -73,7 +74,7 @@ func (r *Refusal) Error() string { return r.Why }
 // are. set is the quorum of the ensemble. The error is a *Refusal.
 func Next(servers []Server, set quorum.Set, to Kind) (*Step, error) {
 	var todo []Server
-	var serving quorum.IDs
+	var storing, full quorum.IDs
 	led := false
 	for _, s := range servers {
 		if s.Mode == "standalone" {
@@ -81,8 +82,11 @@ func Next(servers []Server, set quorum.Set, to Kind) (*Step, error) {
 				"stop it, and start the other kind on the same zoo.cfg and directory"}
 		}
 		led = led || s.Mode == "leader"
-		if s.Serves() {
-			serving.Add(s.ID)
+		switch {
+		case s.Serves() && s.Full:
+			full.Add(s.ID)
+		case s.Serves():
+			storing.Add(s.ID)
 		}
 		if !s.Serves() || s.Kind != to {
 			todo = append(todo, s)
@@ -100,9 +104,13 @@ func Next(servers []Server, set quorum.Set, to Kind) (*Step, error) {
 	first := todo[0]
 	var others quorum.IDs
 	for _, s := range servers {
-		if s.ID != first.ID && serving.Has(s.ID) {
+		if s.ID != first.ID && storing.Has(s.ID) {
 			others.Add(s.ID)
 		}
+	}
+	if full.Remove(first.ID); !set.Enough(others) && len(full) > 0 {
+		return nil, &Refusal{fmt.Sprintf("without server %d those that serve and can write are no quorum: the disk of server %s is full", first.ID, strings.Trim(fmt.Sprint(full), "[]")),
+			"make space there, and wait until LAG of `conclave status` is 0, before another one is stopped"}
 	}
 	if !set.Enough(others) {
 		return nil, &Refusal{fmt.Sprintf("without server %d those that serve are no quorum", first.ID),

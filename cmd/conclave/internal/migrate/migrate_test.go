@@ -2,17 +2,18 @@ package migrate
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// seen are servers of an ensemble, each as "id kind mode".
+// seen are servers of an ensemble, each as "id kind mode", and "full" behind it where the disk is.
 func seen(lines ...string) (all []Server) {
 	for _, line := range lines {
 		f := append(strings.Fields(line), "", "")
-		all = append(all, Server{ID: quorum.ID(f[0][0] - '0'), Kind: Kind(f[1]), Mode: f[2]})
+		all = append(all, Server{ID: quorum.ID(f[0][0] - '0'), Kind: Kind(f[1]), Mode: f[2], Full: slices.Contains(f, "full")})
 	}
 	return all
 }
@@ -36,6 +37,8 @@ func TestNextGoesFromObserversToTheLeaderAndNeverCostsTheQuorum(t *testing.T) {
 		"one that was new is down, all are new": {servers: seen("1 conclave leader", "2 conclave follower", "3"), to: Conclave, id: 3},
 		"two are down":                          {servers: seen("1 apache leader", "2", "3"), to: Conclave, why: "no quorum"},
 		"nobody leads":                          {servers: seen("1 apache follower", "2 apache follower", "3"), to: Conclave, why: "no server leads"},
+		"another one has a full disk":           {servers: seen("1 apache leader", "2 apache follower", "3 conclave follower full"), to: Conclave, why: "can write are no quorum: the disk of server 3 is full"},
+		"that one has a full disk itself":       {servers: seen("1 conclave leader", "2 conclave follower", "3 apache follower full"), to: Conclave, id: 3},
 		"it stands alone":                       {servers: seen("1 apache standalone"), to: Conclave, why: "standalone"},
 	} {
 		step, err := Next(c.servers, set, c.to)
