@@ -82,7 +82,7 @@ func (b *Backup) reread(ctx context.Context) error {
 // Range is a stretch of the history of which every state can be restored.
 type Range struct {
 	First     zk.Zxid
-	FirstTime time.Time // when the snapshot below it was copied
+	FirstTime time.Time // when the snapshot below it was copied; TimedRanges has an earlier one
 	Last      zk.Zxid
 	LastTime  time.Time // of its last transaction
 	Files     int

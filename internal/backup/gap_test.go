@@ -43,7 +43,7 @@ func TestTimeInAGapIsRefused(t *testing.T) {
 	create(51, 60)
 	w.take(place, 60, backup.Options{})
 	b := open(t, place)
-	for zxid, there := range map[zk.Zxid]bool{1: true, 9: true, 11: false, 25: false, 39: false, 55: true, 60: true} {
+	for zxid, there := range map[zk.Zxid]bool{1: true, 9: true, 11: false, 25: false, 39: false, 45: true, 55: true, 60: false} {
 		state, err := b.Load(t.Context(), backup.Moment{Time: times[zxid].Add(time.Second)})
 		switch {
 		case there && (err != nil || state.Zxid != zxid):
@@ -52,7 +52,11 @@ func TestTimeInAGapIsRefused(t *testing.T) {
 			t.Errorf("the time of %s, which nobody has: %v", zxid, err)
 		}
 	}
-	if state, err := b.Load(t.Context(), backup.Moment{Time: clock.Add(time.Hour)}); err != nil || state.Zxid != 60 {
-		t.Errorf("after the end: %v", err)
+	if state, err := b.Load(t.Context(), backup.Moment{Time: times[60]}); err != nil || state.Zxid != 60 {
+		t.Errorf("at the end: %v", err)
+	}
+	ranges, err := b.TimedRanges(t.Context())
+	if err != nil || len(ranges) != 2 || ranges[1].FirstTime.Before(times[39]) || ranges[1].FirstTime.After(times[41]) {
+		t.Errorf("%v, %+v", err, ranges)
 	}
 }

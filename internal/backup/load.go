@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -25,7 +26,7 @@ import (
 type Moment struct {
 	// Zxid: after this transaction, or the last one before it; 0: not said.
 	Zxid zk.Zxid
-	// Time: before the first transaction that is later. Zero: not said.
+	// Time: before the first transaction that is later, which is not after the end. Zero: not said.
 	Time time.Time
 }
 
@@ -62,37 +63,45 @@ type State struct {
 // Load gives the state of a moment. It returns ErrOutside for one of which the backup
 // has none, a vfs.Corruption for a damaged piece. It takes the memory of a server.
 func (b *Backup) Load(ctx context.Context, m Moment) (*State, error) {
-	base, err := b.base(m)
-	if err != nil {
-		return nil, err
+	bases := b.bases(m)
+	if len(bases) == 0 {
+		return nil, b.hasNot()
 	}
+	var first error
+	for _, base := range bases {
+		state, err := b.loadFrom(ctx, base, m)
+		if !errors.Is(err, ErrOutside) {
+			return state, err
+		}
+		first = cmp.Or(first, err)
+	}
+	return nil, first
+}
+
+func (b *Backup) loadFrom(ctx context.Context, base piece, m Moment) (*State, error) {
 	l := &loading{ctx: ctx, place: b.place, moment: m, base: base}
 	if err := l.load(b.ways.chain(base, m.zxid())); err != nil {
 		return nil, err
 	}
-	later := func(p piece) bool { return p.first > l.state.Zxid }
-	if !m.Time.IsZero() && !l.past && slices.ContainsFunc(b.pieces, later) {
+	if m.Time.IsZero() || l.past {
+		return l.state, nil
+	}
+	if slices.ContainsFunc(b.pieces, func(p piece) bool { return p.first > l.state.Zxid }) {
 		return nil, fmt.Errorf("%w: it lacks what comes after %s", ErrOutside, l.state.Zxid)
+	}
+	if end := b.until(base); m.Time.After(end) {
+		return nil, fmt.Errorf("%w: it ends at %s, %s", ErrOutside, l.state.Zxid, end.Format(time.RFC3339Nano))
 	}
 	return l.state, nil
 }
 
-// base is the newest snapshot from which a moment can be reached.
-func (b *Backup) base(m Moment) (piece, error) {
-	var found piece
+// hasNot is why no snapshot leads to a moment.
+func (b *Backup) hasNot() error {
 	snapshots := b.pieces.snapshots()
-	for _, p := range snapshots {
-		if p.last <= m.zxid() && (m.Time.IsZero() || !p.time.After(m.Time)) && b.ways.leads(p, p.last) {
-			found = p
-		}
+	if len(snapshots) == 0 {
+		return fmt.Errorf("%w: it has no snapshot", ErrOutside)
 	}
-	switch {
-	case len(snapshots) == 0:
-		return found, fmt.Errorf("%w: it has no snapshot", ErrOutside)
-	case found.name == "":
-		return found, fmt.Errorf("%w: it begins at %s, %s", ErrOutside, snapshots[0].last, snapshots[0].time.Format(time.RFC3339Nano))
-	}
-	return found, nil
+	return fmt.Errorf("%w: it begins at %s, %s", ErrOutside, snapshots[0].last, snapshots[0].time.Format(time.RFC3339Nano))
 }
 
 // loading is one call of Load.
@@ -106,6 +115,9 @@ type loading struct {
 	state  *State
 	tail   []byte // the record at state.Zxid
 	past   bool   // the next record is later than the moment
+
+	begun   bool  // a record has come from which on the snapshot is exact
+	outside error // the moment is before that
 
 	read   []string  // the pieces that were read to their end
 	meet   zk.Zxid   // where another snapshot is to lead to the same tree
@@ -125,6 +137,12 @@ func (l *loading) load(logs pieces) error {
 		if l.past {
 			break
 		}
+	}
+	if !l.begun && l.late() {
+		l.early(l.base.time)
+	}
+	if l.outside != nil {
+		return l.outside
 	}
 	l.pass(maxZxid)
 	l.state.Mismatches, l.state.FirstMismatch = l.target.Mismatches()
@@ -205,22 +223,24 @@ func (l *loading) record(r *txnlog.Record) error {
 		if l.tail != nil && !txn.Same(l.tail, r.Payload) {
 			return fmt.Errorf("%w: two pieces have different transactions of %s", ErrOtherHistory, at)
 		}
-		return nil
+		when, err := recordTime(r)
+		l.begins(r.Zxid, when)
+		return err
 	case !txnlog.Follows(at, r.Zxid):
 		return fmt.Errorf("%w: between %s and %s", ErrOutside, at, r.Zxid)
 	}
-	h, _, _, err := txn.Decode(r.Payload)
+	when, err := recordTime(r)
 	if err != nil {
 		return err
 	}
-	when := time.UnixMilli(h.Time)
+	l.begins(r.Zxid, when)
 	late := !l.moment.Time.IsZero() && when.After(l.moment.Time) && l.state.Zxid >= l.base.last
-	if l.past = late || r.Zxid > l.moment.zxid(); l.past {
+	if l.past = l.past || late || r.Zxid > l.moment.zxid(); l.past {
 		return nil
 	}
 	l.pass(r.Zxid)
 	l.tail = append(l.tail[:0], r.Payload...)
-	l.state.Zxid, l.state.Time = r.Zxid, when.UTC()
+	l.state.Zxid, l.state.Time = r.Zxid, when
 	l.state.Transactions++
 	return l.target.Replay(r.Zxid, r.Payload)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/sealed"
 	"github.com/conclave-project/conclave/internal/backup"
 	"github.com/conclave-project/conclave/internal/datadir"
 	"github.com/conclave-project/conclave/internal/redact"
@@ -337,21 +338,27 @@ func (o *outputFlag) readBackup(c *cobra.Command, keys *backupKeys, place string
 
 func newBackupList() *cobra.Command {
 	var output outputFlag
+	var keys backupKeys
 	c := &cobra.Command{
 		Use:     "list BACKUP",
 		Short:   "Say which states a backup can restore",
 		Example: `  conclave backup list /backup`,
 		Long: `Lists, for each snapshot of the backup, from which moment to which every state
 can be restored. Where a line ends before the next begins, the log of the server
-did not continue the take before. Times are of the transactions, by the leaders' clocks; FROM is
-when the snapshot was copied.`,
+did not continue the take before. Times are of the transactions, by the leaders'
+clocks; where nothing is known from before a snapshot, FROM is when it was copied.
+Of an encrypted backup --identity lets FROM be read: without it, it is that time.`,
 		Args: takes(0, "BACKUP"),
 		RunE: func(c *cobra.Command, args []string) error {
-			p, b, err := output.readBackup(c, &backupKeys{}, args[0])
+			p, b, err := output.readBackup(c, &keys, args[0])
 			if err != nil {
 				return err
 			}
-			ranges := newRestorable(b.Ranges())
+			timed, err := b.TimedRanges(c.Context())
+			if err != nil && !errors.Is(err, sealed.ErrNoIdentity) {
+				fmt.Fprintf(c.ErrOrStderr(), "conclave: FROM is when snapshots were copied: %s\n", cli.Visible(err.Error()))
+			}
+			ranges := newRestorable(timed)
 			return p.Answer(ranges, func(w io.Writer) error {
 				var rows [][]string
 				for _, r := range ranges {
@@ -362,6 +369,7 @@ when the snapshot was copied.`,
 		},
 	}
 	output.add(c)
+	keys.addReading(c)
 	return c
 }
 
@@ -409,11 +417,15 @@ code is 5 if something is damaged.`,
 				return &cli.Error{Err: fmt.Errorf("verify %s: %w", redact.URL(args[0]), err), Exit: cli.ExitDamaged,
 					Hint: "what is before the damage can be restored; begin a new backup"}
 			}
+			ranges, err := b.TimedRanges(c.Context())
+			if err != nil {
+				return err
+			}
 			answer := struct {
 				Ranges []restorable `json:"ranges"`
 				Zxid   string       `json:"zxid"`
 				Znodes int          `json:"znodes"`
-			}{newRestorable(b.Ranges()), state.Zxid.String(), state.Tree().Count()}
+			}{newRestorable(ranges), state.Zxid.String(), state.Tree().Count()}
 			return p.Answer(answer, func(w io.Writer) error {
 				_, err := fmt.Fprintf(w, "sound: it ends at zxid %s with %d znodes\n", answer.Zxid, answer.Znodes)
 				return err

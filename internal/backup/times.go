@@ -1,0 +1,123 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// bases are the snapshots from which a moment can perhaps be reached, in the order in which
+// they are to be tried: the newest that is not of later. A state is older than its copy, how
+// much the log after it says: where the first does not lead to a time, the next snapshot may.
+func (b *Backup) bases(m Moment) pieces {
+	var found, late pieces
+	for _, p := range b.pieces.snapshots() {
+		switch {
+		case p.last > m.zxid() || !b.ways.leads(p, p.last):
+		case m.Time.IsZero() || !p.time.After(m.Time):
+			found, late = pieces{p}, nil
+		case late == nil:
+			late = pieces{p}
+		}
+	}
+	return append(found, late...)
+}
+
+// begins takes notice of the first record from which on a snapshot is exact: the state has
+// begun with it, or was there before it.
+func (l *loading) begins(zxid zk.Zxid, when time.Time) {
+	if l.begun || zxid < l.base.last {
+		return
+	}
+	l.begun = true
+	if l.late() && when.After(l.moment.Time) {
+		l.early(when)
+	}
+}
+
+// late reports whether the snapshot was copied after the time that is meant.
+func (l *loading) late() bool { return !l.moment.Time.IsZero() && l.base.time.After(l.moment.Time) }
+
+// early ends the loading: the time that is meant is before all that the snapshot leads to.
+func (l *loading) early(begin time.Time) {
+	l.past = true
+	l.outside = fmt.Errorf("%w: it begins at %s, %s", ErrOutside, l.base.last, begin.UTC().Format(time.RFC3339Nano))
+}
+
+// until is the end of what a snapshot leads to: the time of the last transaction, or a later
+// one at which a state was copied that holds it.
+func (b *Backup) until(base piece) time.Time {
+	last, _ := b.ways.end(base)
+	at := last.time
+	for _, p := range b.pieces.snapshots() {
+		if p.last <= last.last && p.time.After(at) {
+			at = p.time
+		}
+	}
+	return at
+}
+
+// TimedRanges is Ranges, with the times from which on states can be restored, where no range
+// before has them: those of the first transactions, which have to be read. After an error the
+// ranges are those of Ranges.
+func (b *Backup) TimedRanges(ctx context.Context) ([]Range, error) {
+	ranges, before := b.Ranges(), zk.NoZxid
+	var bases pieces
+	b.eachRange(func(base piece, _ Range) { bases = append(bases, base) })
+	for i := range ranges {
+		r := &ranges[i]
+		if i > 0 && r.First <= before {
+			before = max(before, r.Last)
+			continue
+		}
+		before = r.Last
+		at, err := b.beginning(ctx, bases[i])
+		if err != nil {
+			return b.Ranges(), err
+		}
+		if at.Before(r.FirstTime) {
+			r.FirstTime = at
+		}
+	}
+	return ranges, nil
+}
+
+// beginning is when the first state that a snapshot leads to is known to have been there: the
+// time of the first record from which on it is exact, or else when it was copied.
+func (b *Backup) beginning(ctx context.Context, base piece) (time.Time, error) {
+	l := &loading{ctx: ctx, place: b.place, base: base}
+	for _, p := range b.ways.chain(base, base.last+1) {
+		at, found, err := l.firstTime(p)
+		if err != nil {
+			return at, fmt.Errorf("read %s: %w", p.name, err)
+		}
+		if found {
+			return at, nil
+		}
+	}
+	return base.time, nil
+}
+
+// firstTime is the time of the first record of a piece from which on the snapshot is exact.
+func (l *loading) firstTime(p piece) (at time.Time, found bool, err error) {
+	reader, err := l.reader(p)
+	if err != nil {
+		return at, false, err
+	}
+	defer reader.Close()
+	for {
+		record, err := reader.Next()
+		switch {
+		case err == io.EOF:
+			return at, false, nil
+		case err != nil:
+			return at, false, err
+		case record.Zxid >= l.base.last:
+			at, err = recordTime(&record)
+			return at, true, err
+		}
+	}
+}
