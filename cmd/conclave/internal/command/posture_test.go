@@ -66,7 +66,7 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 			"identities world, ip, digest, x509",
 		}},
 		"proofs": {lines: "enforce.auth.enabled=true\nenforce.auth.schemes=digest,x509\nclient.portUnification=true\nssl.clientAuth=want\n" +
-			"DigestAuthenticationProvider.superDigest=root:x", want: []string{
+			"DigestAuthenticationProvider.superDigest=root:eXJov8znpQ4dl1Mi6FnyKh1mSgw=", want: []string{
 			"clients    :2181: in clear text, or TLS, a certificate is asked for, and who has none gets in",
 			"identities world, ip, digest, x509", "super user digest root",
 			"must prove nothing: every client may add a name and a password of its own, which are an identity of the scheme digest",

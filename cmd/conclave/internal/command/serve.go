@@ -19,6 +19,7 @@ import (
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/autobackup"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/dashboard"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/sdnotify"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/traces"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
@@ -107,6 +108,11 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	}
 	if err := readyBackups(&config.Backup); err != nil {
 		return err
+	}
+	if address := config.HTTP.Address; address != "" {
+		if err := dashboard.CheckAddress(address); err != nil {
+			return err
+		}
 	}
 	if v.check {
 		fmt.Fprintf(c.OutOrStdout(), "serves %s from %s%s\n", addresses(config), config.Server.DataDir, place(&config.Server))

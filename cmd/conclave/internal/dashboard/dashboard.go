@@ -136,20 +136,28 @@ func New(source Source, options Options) *Dashboard {
 	return d
 }
 
-// Listen opens the port of a dashboard: on the loopback alone, for all who reach it have the
-// rights of this process.
-func Listen(address string) (net.Listener, error) {
+// CheckAddress refuses an address that is not of the loopback: all who reach a dashboard have
+// the rights of this process.
+func CheckAddress(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, cli.Usage("write for example 127.0.0.1:8080", "address of the dashboard: %w", err)
+		return cli.Usage("write for example 127.0.0.1:8080", "address of the dashboard: %w", err)
 	}
 	ips := []net.IP{net.ParseIP(host)}
 	if host == "localhost" {
 		ips = []net.IP{net.IPv4(127, 0, 0, 1)}
 	}
 	if ips[0] == nil || !ips[0].IsLoopback() {
-		return nil, cli.Usage("write 127.0.0.1:8080, and reach it from elsewhere with `ssh -L`, `kubectl port-forward` or a proxy that asks who comes",
+		return cli.Usage("write 127.0.0.1:8080, and reach it from elsewhere with `ssh -L`, `kubectl port-forward` or a proxy that asks who comes",
 			"the dashboard is served on the loopback alone, and %q is not of it: it has no login of its own", address)
+	}
+	return nil
+}
+
+// Listen opens the port of a dashboard, on an address that CheckAddress does not refuse.
+func Listen(address string) (net.Listener, error) {
+	if err := CheckAddress(address); err != nil {
+		return nil, err
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {

@@ -201,6 +201,7 @@ func (r *reader) several(at Entry, config *ensemble.Config) {
 			r.problem(r.entryOf(at, m.ID), "has several addresses: that needs multiAddress.enabled=true", "")
 		}
 	}
+	r.sharedAddresses(at, config.Members)
 	if !r.standalone {
 		c.Reconfig.ParticipantsMin = 1
 	}

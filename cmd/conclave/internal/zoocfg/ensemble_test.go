@@ -276,3 +276,21 @@ func TestMembersOnlyThatIsNotHeldIsRemarked(t *testing.T) {
 		}
 	}
 }
+
+// A server that dials an address that two have reaches one of them, or itself.
+func TestAddressOfTwoServersIsRefused(t *testing.T) {
+	for lines, want := range map[string]string{
+		servers: "",
+		servers + "server.4=c:2888:3888:observer;2184\n":                                                              "/etc/zoo.cfg:8: server.4: c:2888 is an address of server.3, too",
+		servers + "server.4=127.0.0.1:9:3888;2181\nserver.5=127.0.0.1:10:3888;2182\n":                                 "/etc/zoo.cfg:9: server.5: 127.0.0.1:3888 is an address of server.4, too",
+		"server.1=a:2888:3888;c:2181\nserver.2=b:2888:3888;2182\nserver.3=C:2888:3888;c:2181\n":                       "/etc/zoo.cfg:7: server.3: c:2181 is an address of server.1, too",
+		"server.1=a:2888:3888;127.0.0.1:2181\nserver.2=0.0.0.0:2888:3888;2181\nserver.3=c:2888:3888;127.0.0.1:2181\n": "",
+		"server.1=localhost:1:2;2181\nserver.2=localhost:3:4;2182\nserver.3=localhost:5:6;2183\n":                     "",
+		"server.1=localhost:1:2;2181\nserver.2=localhost:3:4;2182\nserver.3=localhost:5:3;2183\n":                     "/etc/zoo.cfg:7: server.3: localhost:3 is an address of server.2, too",
+		"server.1=[::1]:1:2;2181\nserver.2=b:3:4;2182\nserver.3=[0:0:0:0:0:0:0:1]:1:5;2183\nserver.4=e:1:2;2181\n":    "/etc/zoo.cfg:7: server.3: [0:0:0:0:0:0:0:1]:1 is an address of server.1, too",
+	} {
+		if _, err := member(t, static+lines, nil); told(err) != want {
+			t.Errorf("%s:\n got %v\nwant %s", lines, err, want)
+		}
+	}
+}

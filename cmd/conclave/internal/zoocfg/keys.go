@@ -1,11 +1,14 @@
 package zoocfg
 
 import (
+	"cmp"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"math"
 	"strings"
 
+	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/snap"
 )
@@ -560,4 +563,30 @@ func (r *reader) superDigest(v string) error {
 	}
 	r.out.Server.Auth.SuperDigest = v
 	return nil
+}
+
+// superUser refuses a hash that no password has: the super user could not be one.
+func (r *reader) superUser() {
+	c := &r.out.Server.Auth
+	user, hash, given := strings.Cut(c.SuperDigest, ":")
+	_, like, _ := strings.Cut(c.Digest(user+":"), ":")
+	want, _ := base64.StdEncoding.DecodeString(like)
+	got, err := base64.StdEncoding.DecodeString(hash)
+	if !given || err == nil && len(got) == len(want) {
+		return
+	}
+	how := "Base64 of the " + cmp.Or(c.Hash, "SHA1") + " of user:password"
+	if c.Hash == "" || c.Hash == "SHA1" {
+		how += ", which `printf %s " + user + ":PASSWORD | openssl dgst -sha1 -binary | base64` prints"
+	}
+	r.missing("DigestAuthenticationProvider.superDigest", "what is behind the colon is no hash: it is the "+how)
+}
+
+// unanswered remarks four-letter words that nobody answers.
+func (r *reader) unanswered() {
+	for _, name := range r.out.Server.FourLetterWords {
+		if e := r.seen["4lw.commands.whitelist"]; name != "*" && !(admin.Commands{}).Known(name) {
+			r.remark(&e, "%q is no four-letter word of this server", name)
+		}
+	}
 }

@@ -147,9 +147,9 @@ func TestOwnLineThatCannotBeTakenIsTold(t *testing.T) {
 func TestConfigurationThatNoStartIsPossibleWithIsNotSaved(t *testing.T) {
 	others := "server.1=a:2888:3888;2181\nserver.3=c:2888:3888;2183\n"
 	for name, c := range map[string]struct{ lines, next, want string }{
-		"a port twice": {"multiAddress.enabled=true\n", "server.2=b:2888:3888|c:3888:2889;2182\n",
+		"a port twice": {"multiAddress.enabled=true\n", "server.2=b:2888:3888|d:3888:2889;2182\n",
 			"server.2 port 3888 is that of server.2, too"},
-		"several addresses": {"", "server.2=b:2888:3888|c:2888:3888;2182\n",
+		"several addresses": {"", "server.2=b:2888:3888|d:2888:3888;2182\n",
 			"/etc/zoo.cfg.dynamic.100000001:2: server.2: has several addresses: that needs multiAddress.enabled=true"},
 	} {
 		a := &at{t, disk(t, map[string]string{"/data/myid": "2", "/etc/zoo.cfg": static + "reconfigEnabled=true\n" + c.lines + servers})}

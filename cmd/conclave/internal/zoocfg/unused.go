@@ -16,6 +16,9 @@ func (r *reader) unused() {
 		noJAAS = "no client can prove a name by SASL without a JAAS file, -D java.security.auth.login.config=FILE"
 		noTLS  = "no port for clients speaks TLS"
 	)
+	if e := r.seen["requireKerberosConfig"]; r.out.SASL.NeedKerberos && r.out.SASL.File == "" {
+		r.remark(&e, "has no effect beyond the check at the start: %s", noJAAS)
+	}
 	for _, key := range slices.Sorted(maps.Keys(r.seen)) {
 		why := ""
 		switch {
@@ -39,7 +42,8 @@ func (r *reader) unused() {
 		case key == "X509AuthenticationProvider.superUser" && nobodyAsked:
 			why = none
 		case r.out.SASL.File == "" && (key == "superUser" || strings.HasPrefix(key, superUsers) || key == "letAnySaslUserDoX" ||
-			key == "SASLAuthenticationProvider.superPassword"):
+			key == "SASLAuthenticationProvider.superPassword"),
+			r.out.SASL.File == "" && key == "allowSaslFailedClients" && r.out.Server.SASLOptional:
 			why = noJAAS
 		}
 		if e := r.seen[key]; why != "" && e.Value != "" {

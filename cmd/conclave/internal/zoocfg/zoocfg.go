@@ -110,6 +110,7 @@ type reader struct {
 	table    map[string]setting
 	families []family
 	seen     map[string]Entry // the last entry of each key
+	taken    []Entry          // all of them, in their order
 	fsys     vfs.FS
 	given    []Entry
 	file     string // the static file, "" if there is none
@@ -149,6 +150,7 @@ func (r *reader) take(e Entry) {
 	if e.Line == 0 {
 		e.Key = strings.TrimPrefix(e.Key, "zookeeper.")
 	}
+	r.taken = append(r.taken, e)
 	if before, twice := r.seen[e.Key]; twice && before.Line != 0 && e.Line != 0 {
 		r.remark(&e, "stands twice, line %d is not used", before.Line)
 	}
@@ -270,33 +272,13 @@ func (r *reader) finish() {
 	r.enforced()
 	r.groups()
 	r.unused()
+	r.unanswered()
+	r.superUser()
 	r.limits()
 	r.metrics()
 	r.backups()
 	if len(r.errs) == 0 {
 		r.ports()
-	}
-}
-
-// alone notes what a server has no use for that has no others: it takes no notice of it.
-func (r *reader) alone() {
-	c := &r.out.Server
-	for _, e := range r.inEnsemble {
-		on := map[string]bool{
-			"leaderServes": c.NoClientsOfLeader, "localSessionsEnabled": c.LocalSessions, "localSessionsUpgradingEnabled": c.UpgradeSessions,
-		}
-		if on[e.Key] && r.seen[e.Key] == e {
-			r.out.Notes = append(r.out.Notes, e.where()+": "+e.Key+": has no meaning here: it is for an ensemble, and this server is alone")
-		}
-	}
-	c.NoClientsOfLeader, c.LocalSessions, c.UpgradeSessions = false, false, false
-	if c.DataDir == "" || r.fsys == nil {
-		return
-	}
-	epochs := filepath.Join(c.DataDir, "version-2", "currentEpoch")
-	if _, err := r.fsys.Stat(epochs); err == nil {
-		r.out.Remarks = append(r.out.Remarks, epochs+" is that of a server of an ensemble, and this one starts alone: it takes writes that "+
-			"the others do not have, and loses them when it joins them again. Bring the server lines back if that is not meant")
 	}
 }
 
@@ -394,6 +376,7 @@ func (r *reader) idleThrottles() {
 		{"connection_throttle_drop_", "connection_throttle_freeze_time", noTokens || t.Conns.FreezeTime >= 0},
 		{"connection_throttle_decrease_ratio", "connection_throttle_freeze_time", noTokens || t.Conns.FreezeTime >= 0},
 		{"conclave.audit", "audit.enable", c.Audit.Enabled},
+		{"autopurge.snapRetainCount", "autopurge.purgeInterval", c.PurgeInterval > 0},
 		{"ensembleAuthName", "authProvider.ensemble=" + ensembleProvider, c.Auth.Ensemble},
 		{"localSessionsUpgradingEnabled", "localSessionsEnabled", c.LocalSessions || c.Ensemble == nil},
 		{"conclave.trace", "conclave.traceEndpoint", r.out.TraceEndpoint != ""},

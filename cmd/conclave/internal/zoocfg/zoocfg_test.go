@@ -2,6 +2,7 @@ package zoocfg
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ func TestEveryServedKeyReachesTheServer(t *testing.T) {
 		"snapCount=100", "snapSizeLimitInKb=-1", "txnLogSizeLimitInKb=2", "forceSync=no",
 		"autopurge.snapRetainCount=5", "autopurge.purgeInterval=30m", "digest.enabled=false",
 		"snapshot.trust.empty=true", "snapshot.compression.method=gz", "db.autocreate=false",
-		"datadir.autocreate=false", "skipACL=yes", "DigestAuthenticationProvider.superDigest=super:x",
+		"datadir.autocreate=false", "skipACL=yes", "DigestAuthenticationProvider.superDigest=super:eXJov8znpQ4dl1Mi6FnyKh1mSgw=",
 		"DigestAuthenticationProvider.enabled=false", "reconfigEnabled=true")
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +71,7 @@ func TestEveryServedKeyReachesTheServer(t *testing.T) {
 		"snapshot": s.SnapCount == 100 && s.SnapBytes == 0 && s.Compression == snap.Gzip && s.TrustEmpty && s.NoDigest,
 		"purge":    s.PurgeRetain == 5 && s.PurgeInterval == 30*time.Minute,
 		"create":   s.NoAutoCreate && s.NoMkdir,
-		"auth":     s.Auth.SkipACL && s.Auth.NoDigest && s.Auth.SuperDigest == "super:x",
+		"auth":     s.Auth.SkipACL && s.Auth.NoDigest && s.Auth.SuperDigest == "super:eXJov8znpQ4dl1Mi6FnyKh1mSgw=",
 	} {
 		if !ok {
 			t.Errorf("%s: %+v", name, s)
@@ -84,7 +85,7 @@ func TestEveryServedKeyReachesTheServer(t *testing.T) {
 			t.Error(remark)
 		}
 	}
-	if len(c.Remarks) != len(javas) || len(c.Notes) > 0 {
+	if len(c.Remarks) != len(javas) || len(c.Notes) != 1 { // reconfigEnabled, of a server that is alone
 		t.Errorf("%q %q", c.Remarks, c.Notes)
 	}
 }
@@ -164,7 +165,9 @@ func TestWhatApacheWouldStartWithStartsWithRemarks(t *testing.T) {
 		"commitLogCount=0":          "zoo.cfg:3: commitLogCount: 0 counts as 500, as in Apache ZooKeeper",
 		"commitLogCount=1":          "",
 		"autopurge.snapRetainCount=2\nautopurge.purgeInterval=1": "zoo.cfg:3: autopurge.snapRetainCount: 2 counts as 3, as in Apache ZooKeeper",
-		"autopurge.snapRetainCount=3":                            "",
+		"autopurge.snapRetainCount=3":                            "zoo.cfg:3: autopurge.snapRetainCount: has no effect: autopurge.purgeInterval is not set",
+		"autopurge.snapRetainCount=3\nautopurge.purgeInterval=1": "",
+		"4lw.commands.whitelist=foo, stat,*":                     `zoo.cfg:3: 4lw.commands.whitelist: "foo" is no four-letter word of this server`,
 		"preAllocSize=2097152":                                   "zoo.cfg:3: preAllocSize: 2097152 KiB count as 262144: a start after a crash reads what was taken ahead",
 		"preAllocSize=2147483647":                                "zoo.cfg:3: preAllocSize: 2147483647 KiB count as 262144: a start after a crash reads what was taken ahead",
 		"preAllocSize=262144":                                    "",
@@ -195,21 +198,25 @@ func TestWhatApacheWouldStartWithStartsWithRemarks(t *testing.T) {
 func TestProtectionThatIsOffIsRemarked(t *testing.T) {
 	const tls, jaas = "secureClientPort=2281\n", "java.security.auth.login.config=/jaas.conf\n"
 	for lines, want := range map[string]string{
-		tls + "ssl.clientHostnameVerification=true":                                                    "",
-		tls + "ssl.clientHostnameVerification=true\nssl.hostnameVerification=false":                    "ssl.clientHostnameVerification: has no effect: ssl.hostnameVerification=false turns it off, as in Apache ZooKeeper",
-		tls + "ssl.clientHostnameVerification=false\nssl.hostnameVerification=false":                   "",
-		tls + "ssl.clientHostnameVerification=true\nssl.clientAuth=none":                               "ssl.clientHostnameVerification: has no effect: nobody is asked for a certificate, ssl.clientAuth is none",
-		tls + "ssl.crl=true\nssl.clientAuth=none":                                                      "ssl.crl: has no effect: nobody is asked for a certificate, ssl.clientAuth is none",
-		tls + "ssl.ocsp=true\nssl.clientAuth=none":                                                     "ssl.ocsp: has no effect: nobody is asked for a certificate, ssl.clientAuth is none",
-		tls + "ssl.ocsp=true\nssl.clientAuth=want":                                                     "",
-		"DigestAuthenticationProvider.superDigest=super:x":                                             "",
-		"DigestAuthenticationProvider.superDigest=super:x\nDigestAuthenticationProvider.enabled=false": "DigestAuthenticationProvider.superDigest: has no effect: DigestAuthenticationProvider.enabled=false",
-		"X509AuthenticationProvider.superUser=CN=a":                                                    "X509AuthenticationProvider.superUser: has no effect: no port for clients speaks TLS",
-		tls + "X509AuthenticationProvider.superUser=CN=a":                                              "",
-		tls + "X509AuthenticationProvider.superUser=CN=a\nssl.clientAuth=none":                         "X509AuthenticationProvider.superUser: has no effect: nobody is asked for a certificate, ssl.clientAuth is none",
-		"superUser.1=bob":                            "superUser.1: has no effect: no client can prove a name by SASL without a JAAS file, -D java.security.auth.login.config=FILE",
-		"letAnySaslUserDoX=any":                      "letAnySaslUserDoX: has no effect: no client can prove a name by SASL without a JAAS file, -D java.security.auth.login.config=FILE",
-		"SASLAuthenticationProvider.superPassword=x": "SASLAuthenticationProvider.superPassword: has no effect: no client can prove a name by SASL without a JAAS file, -D java.security.auth.login.config=FILE",
+		tls + "ssl.clientHostnameVerification=true":                                                                               "",
+		tls + "ssl.clientHostnameVerification=true\nssl.hostnameVerification=false":                                               "ssl.clientHostnameVerification: has no effect: ssl.hostnameVerification=false turns it off, as in Apache ZooKeeper",
+		tls + "ssl.clientHostnameVerification=false\nssl.hostnameVerification=false":                                              "",
+		tls + "ssl.clientHostnameVerification=true\nssl.clientAuth=none":                                                          "ssl.clientHostnameVerification: has no effect: nobody is asked for a certificate, ssl.clientAuth is none",
+		tls + "ssl.crl=true\nssl.clientAuth=none":                                                                                 "ssl.crl: has no effect: nobody is asked for a certificate, ssl.clientAuth is none",
+		tls + "ssl.ocsp=true\nssl.clientAuth=none":                                                                                "ssl.ocsp: has no effect: nobody is asked for a certificate, ssl.clientAuth is none",
+		tls + "ssl.ocsp=true\nssl.clientAuth=want":                                                                                "",
+		"DigestAuthenticationProvider.superDigest=super:eXJov8znpQ4dl1Mi6FnyKh1mSgw=":                                             "",
+		"DigestAuthenticationProvider.superDigest=super:eXJov8znpQ4dl1Mi6FnyKh1mSgw=\nDigestAuthenticationProvider.enabled=false": "DigestAuthenticationProvider.superDigest: has no effect: DigestAuthenticationProvider.enabled=false",
+		"X509AuthenticationProvider.superUser=CN=a":                                                                               "X509AuthenticationProvider.superUser: has no effect: no port for clients speaks TLS",
+		tls + "X509AuthenticationProvider.superUser=CN=a":                                                                         "",
+		tls + "X509AuthenticationProvider.superUser=CN=a\nssl.clientAuth=none":                                                    "X509AuthenticationProvider.superUser: has no effect: nobody is asked for a certificate, ssl.clientAuth is none",
+		"superUser.1=bob":                                                     "superUser.1: has no effect: no client can prove a name by SASL without a JAAS file, -D java.security.auth.login.config=FILE",
+		"letAnySaslUserDoX=any":                                               "letAnySaslUserDoX: has no effect: no client can prove a name by SASL without a JAAS file, -D java.security.auth.login.config=FILE",
+		"SASLAuthenticationProvider.superPassword=x":                          "SASLAuthenticationProvider.superPassword: has no effect: no client can prove a name by SASL without a JAAS file, -D java.security.auth.login.config=FILE",
+		"allowSaslFailedClients=true":                                         "allowSaslFailedClients: has no effect: no client can prove a name by SASL without a JAAS file, -D java.security.auth.login.config=FILE",
+		"allowSaslFailedClients=false":                                        "",
+		"requireKerberosConfig=true":                                          "requireKerberosConfig: has no effect beyond the check at the start: no client can prove a name by SASL without a JAAS file, -D java.security.auth.login.config=FILE",
+		jaas + "requireKerberosConfig=true":                                   "",
 		jaas + "superUser=bob\nSASLAuthenticationProvider.superPassword=x":    "",
 		"ssl.clientHostnameVerification=true\nssl.hostnameVerification=false": "",
 	} {
@@ -239,18 +246,48 @@ func TestWhatHasNoMeaningHereIsNoted(t *testing.T) {
 
 // What an ensemble alone has a use for is taken in one, and noted where a server is alone.
 func TestWhatIsForAnEnsembleIsNotedAlone(t *testing.T) {
-	lines := []string{"leaderServes=no", "localSessionsEnabled=true", "localSessionsUpgradingEnabled=true"}
-	c, err := read(t, lines...)
-	want := []string{
-		"zoo.cfg:3: leaderServes: has no meaning here: it is for an ensemble, and this server is alone",
-		"zoo.cfg:4: localSessionsEnabled: has no meaning here: it is for an ensemble, and this server is alone",
-		"zoo.cfg:5: localSessionsUpgradingEnabled: has no meaning here: it is for an ensemble, and this server is alone",
+	lines := []string{
+		"leaderServes=no", "localSessionsEnabled=true", "localSessionsUpgradingEnabled=true", "reconfigEnabled=true",
+		"conclave.reconfigSecurePorts=true", "multiAddress.enabled=true", "quorumListenOnAllIPs=true", "peerType=observer", "oraclePath=/o",
+		"conclave.ownLine=b:1:2", "observerMasterPort=2191", "cnxTimeout=4000", "conclave.silenceMs=900", "conclave.electionFinalizeMs=1",
+		"sslQuorum=true", "portUnification=true", "conclave.sslQuorumMembersOnly=true", "quorum.auth.enableSasl=true",
+		"quorum.auth.serverRequireSasl=true", "quorum.auth.learnerRequireSasl=true",
 	}
-	if err != nil || !slices.Equal(c.Notes, want) || len(c.Remarks) > 0 {
+	c, err := read(t, lines...)
+	if err != nil || len(c.Remarks) > 0 || len(c.Notes) != len(lines) {
 		t.Errorf("%q %q %v", c.Notes, c.Remarks, err)
 	}
-	if c, err = read(t, "leaderServes=yes", "localSessionsEnabled=false"); err != nil || len(c.Notes) > 0 {
+	for i, line := range lines {
+		key, _, _ := strings.Cut(line, "=")
+		want := fmt.Sprintf("zoo.cfg:%d: %s: has no meaning here: it is for an ensemble, and this server is alone", i+3, key)
+		if !slices.Contains(c.Notes, want) {
+			t.Errorf("no note %q", want)
+		}
+	}
+	same := []string{"leaderServes=yes", "localSessionsEnabled=false", "reconfigEnabled=false", "peerType=participant", "cnxTimeout=5000", "conclave.silenceMs=0",
+		"sslQuorum=false", "conclave.sslQuorumMembersOnly=false", "quorum.auth.enableSasl=false", "observerMasterPort=0", "initLimit=10", "syncLimit=5"}
+	if c, err = read(t, same...); err != nil || len(c.Notes) > 0 {
 		t.Errorf("%q %v", c.Notes, err)
+	}
+}
+
+// A hash that no password has would leave the ensemble without the super user that it asks for.
+func TestSuperDigestIsAHash(t *testing.T) {
+	const key = "DigestAuthenticationProvider.superDigest"
+	const sha256 = "super:1u81lalRcGTrPhAU2peNL/tIAt6kFmJ+nR4xnqch9V8="
+	for lines, want := range map[string]string{
+		key + "=super:eXJov8znpQ4dl1Mi6FnyKh1mSgw=": "",
+		key + "=super:secret":                       key + ": what is behind the colon is no hash: it is the Base64 of the SHA1 of user:password, which `printf %s super:PASSWORD | openssl dgst -sha1 -binary | base64` prints",
+		key + "=bob:c2VjcmV0":                       key + ": what is behind the colon is no hash: it is the Base64 of the SHA1 of user:password, which `printf %s bob:PASSWORD | openssl dgst -sha1 -binary | base64` prints",
+		key + "=" + sha256:                          key + ": what is behind the colon is no hash: it is the Base64 of the SHA1 of user:password, which `printf %s super:PASSWORD | openssl dgst -sha1 -binary | base64` prints",
+		key + "=" + sha256 + "\nDigestAuthenticationProvider.digestAlg=SHA-256":                     "",
+		key + "=super:eXJov8znpQ4dl1Mi6FnyKh1mSgw=\nDigestAuthenticationProvider.digestAlg=SHA-256": key + ": what is behind the colon is no hash: it is the Base64 of the SHA-256 of user:password",
+		key + "=super": key + ": want user:hash, where hash is the Base64 of the SHA1 of user:password",
+	} {
+		_, err := read(t, lines)
+		if got := told(err); got != want && got != "zoo.cfg:3: "+want {
+			t.Errorf("%s:\n got %s\nwant %s", lines, got, want)
+		}
 	}
 }
 
