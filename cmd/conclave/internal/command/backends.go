@@ -48,9 +48,10 @@ var linked map[string]Open
 // target is what names a store on the command line.
 type target struct {
 	cli.Store
-	auth  []client.Credential
-	dial  dialFunc  // of zookeeper, nil without TLS
-	proof proofFunc // of zookeeper, nil without SASL
+	auth     []client.Credential
+	dial     dialFunc  // of zookeeper, nil without TLS
+	distrust *distrust // of what it dials
+	proof    proofFunc // of zookeeper, nil without SASL
 }
 
 // backend describes one whose package gives T.

@@ -39,6 +39,8 @@ type connection struct {
 	servers string
 	auth    []string
 	timeout time.Duration
+
+	distrust *distrust // of servers over TLS; nil for others
 }
 
 func (n *connection) add(c *cobra.Command) {
@@ -95,6 +97,10 @@ func (n *connection) options() (cli.Store, client.Options, error) {
 	if options.Dialer, err = n.tlsFlags.dial(servers); err != nil {
 		return servers, options, err
 	}
+	if options.Dialer != nil {
+		n.distrust = newDistrust(cli.ServerList(servers.Servers))
+		options.Dialer = n.distrust.over(options.Dialer)
+	}
 	if options.Proof, err = n.saslFlag.proof(); err != nil {
 		return servers, options, err
 	}
@@ -122,10 +128,15 @@ func (n *connection) dial(ctx context.Context, servers string, options client.Op
 func (n *connection) await(ctx context.Context, servers string, open func(context.Context) error) error {
 	opening, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
+	opening, stop := n.distrust.until(opening)
+	defer stop()
 	addresses := cli.ServerList(servers)
 	connected := warnOfSilence(opening, servers, addresses)
 	defer connected()
 	err := open(opening)
+	if why := context.Cause(opening); err != nil && distrusted(why) != nil {
+		return &cli.Error{Err: fmt.Errorf("connect to %s: %w", servers, why), Exit: cli.ExitNoServer, Hint: certificateHint(why)}
+	}
 	if err == nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -133,14 +144,11 @@ func (n *connection) await(ctx context.Context, servers string, open func(contex
 	if refusal := refused(ctx, addresses); refusal != nil {
 		err = refusal
 	} else {
-		hint = noSessionHint
+		hint = unsessionedHint(ctx, err, addresses, n.distrust != nil)
 		err = fmt.Errorf("no session within %v%s", n.timeout, lastAttempt(err))
 	}
 	return &cli.Error{Err: fmt.Errorf("connect to %s: %w", servers, err), Exit: cli.ExitNoServer, Hint: hint}
 }
-
-// noSessionHint is what to do when servers accept connections and nothing more.
-const noSessionHint = "something listens there and gives no session: servers without a quorum do that; `conclave status` shows how they are"
 
 // lastAttempt is why the client's last attempt to open a session has failed, as far as it knows.
 func lastAttempt(err error) string {

@@ -169,8 +169,11 @@ func (o *opened) unanswered(err error) error {
 		return err
 	case !silent:
 		return cli.Failed(err, "is it the right store, and may you use it? --store or CONCLAVE_STORE names it, as in "+o.example+o.credentials())
+	case o.distrust.why() != nil:
+		return &cli.Error{Err: fmt.Errorf("%s: %w", o.shown, o.distrust.why()), Exit: cli.ExitNoServer, Hint: certificateHint(o.distrust.why())}
 	case o.scheme == "zookeeper":
-		return &cli.Error{Err: err, Exit: cli.ExitNoServer, Hint: noSessionHint}
+		return &cli.Error{Err: err, Exit: cli.ExitNoServer,
+			Hint: unsessionedHint(context.Background(), err, o.addresses, o.distrust != nil)}
 	}
 	return &cli.Error{Err: err, Exit: cli.ExitNoServer,
 		Hint: "the store does not answer: is it there? --store or CONCLAVE_STORE names it, as in " + o.example}

@@ -354,6 +354,9 @@ func unanswered(all []standing) error {
 			continue
 		}
 		hint := "is it running, and is this the client port? start one with `conclave dev`"
+		if strings.Contains(s.Error, "certificate signed by") {
+			hint = distrustHint
+		}
 		if s.Mode != "" {
 			hint = "it has no leader: more than half of the servers must run and reach each other"
 		}

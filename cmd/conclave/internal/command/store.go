@@ -35,6 +35,7 @@ type opened struct {
 	shown     string   // its URL, for people
 	addresses []string // of its servers, if they are known
 	close     func()
+	distrust  *distrust // of servers over TLS; nil for others
 }
 
 // open returns the backend that the flags or the environment name.
@@ -48,7 +49,7 @@ func (s *storeFlags) open(ctx context.Context) (*opened, error) {
 		return nil, explainOpen(k, err)
 	}
 	// What was not released when the process ends expires by itself.
-	return &opened{b, k, t.shown(), k.addresses(t), func() { _ = closeBackend() }}, nil
+	return &opened{b, k, t.shown(), k.addresses(t), func() { _ = closeBackend() }, t.distrust}, nil
 }
 
 // look is open for commands that only look at elections, or ask leaders.
@@ -82,6 +83,10 @@ func (s *storeFlags) named() (kind, target, error) {
 	}
 	if t.dial, err = s.tlsFlags.dial(t.Store); err != nil {
 		return kind{}, t, err
+	}
+	if t.dial != nil {
+		t.distrust = newDistrust(k.addresses(t))
+		t.dial = t.distrust.over(t.dial)
 	}
 	if s.jaas != "" && k.scheme != "zookeeper" {
 		return kind{}, t, cli.Usage("other stores find their credentials where their own tools do", "--jaas is for ZooKeeper's servers, not for %s", k.scheme)

@@ -1,0 +1,159 @@
+package command
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Hints about servers that accept connections and give no session.
+const (
+	noSessionHint = "something listens there and gives no session: servers without a quorum do that; `conclave status` shows how they are"
+	distrustHint  = "--tls-ca FILE, or CONCLAVE_TLS_CA, names the authority of the servers' certificates; without it those of the system count"
+	wrongNameHint = "name the server as its certificate does: it is for another host"
+	refusedHint   = "the server refuses this client: --tls-cert FILE, or CONCLAVE_TLS_CERT, names a certificate that it accepts"
+	speaksTLSHint = "that port speaks TLS: write zk+tls://HOST:PORT, with --tls-ca for the authority of its certificate"
+	speaksNoTLS   = "that port does not speak TLS: write zk://HOST:PORT, or the port of the server that does"
+	maybeTLSHint  = "; or does this port speak TLS? Write zk+tls:// for one that does, zk:// for one that does not"
+)
+
+// distrusted returns why a server's certificate is not trusted, nil where an error says
+// nothing of it.
+func distrusted(err error) error {
+	var refused *tls.CertificateVerificationError
+	if errors.As(err, &refused) {
+		return refused
+	}
+	var host x509.HostnameError
+	var authority x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	if errors.As(err, &host) || errors.As(err, &authority) || errors.As(err, &invalid) {
+		return err
+	}
+	return nil
+}
+
+// certificateHint is what to do about a certificate that is not trusted.
+func certificateHint(err error) string {
+	if errors.As(err, new(x509.HostnameError)) {
+		return wrongNameHint
+	}
+	return distrustHint
+}
+
+// unsessionedHint is what to do where something listens and gives no session. It looks at how
+// the first of the servers that answers speaks.
+func unsessionedHint(ctx context.Context, err error, addresses []string, overTLS bool) string {
+	switch {
+	case distrusted(err) != nil:
+		return certificateHint(err)
+	case overTLS && alerted(err):
+		return refusedHint
+	}
+	for _, address := range addresses {
+		switch speaks, told := speaksTLS(ctx, address); {
+		case !told:
+		case speaks && !overTLS:
+			return speaksTLSHint
+		case !speaks && overTLS:
+			return speaksNoTLS
+		default:
+			return noSessionHint
+		}
+	}
+	return noSessionHint + maybeTLSHint
+}
+
+// speaksTLS asks a server for its state in clear text, and then begins a handshake. It tells
+// nothing of a port that answers neither.
+func speaksTLS(ctx context.Context, address string) (speaks, told bool) {
+	ctx, cancel := context.WithTimeout(ctx, dialMax)
+	defer cancel()
+	if answer, err := (asker{}).tell(ctx, address, "srvr", answerBytesMax); err == nil && !strings.HasPrefix(answer, "\x15\x03") {
+		return false, true
+	}
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return false, false
+	}
+	defer conn.Close()
+	// Nothing is sent over it, and nothing of it trusted but that it is TLS.
+	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
+	speaks = err == nil || alerted(err)
+	return speaks, speaks
+}
+
+// alerted reports whether the other side has refused a handshake in the language of TLS.
+func alerted(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}
+
+// distrust ends waiting for servers none of which is trusted:
+// another attempt changes nothing.
+type distrust struct {
+	mu   sync.Mutex
+	left []string // servers of which nothing is known
+	last error    // why one is not trusted
+	all  chan error
+}
+
+func newDistrust(servers []string) *distrust {
+	return &distrust{left: slices.Clone(servers), all: make(chan error, 1)}
+}
+
+// over notes what comes of dialing.
+func (d *distrust) over(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if distrusted(err) != nil {
+			d.note(address, err)
+		}
+		return conn, err
+	}
+}
+
+func (d *distrust) note(address string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left = slices.DeleteFunc(d.left, func(one string) bool { return one == address })
+	if d.last = err; len(d.left) == 0 {
+		select {
+		case d.all <- err:
+		default:
+		}
+	}
+}
+
+// why is an error about a certificate if no server is trusted, nil else, and of a nil distrust.
+func (d *distrust) why() error {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.left) > 0 {
+		return nil
+	}
+	return d.last
+}
+
+// until is a context that ends when no server is trusted. A nil distrust ends none.
+func (d *distrust) until(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	if d != nil {
+		go func() {
+			select {
+			case err := <-d.all:
+				end(err)
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, func() { end(nil) }
+}
