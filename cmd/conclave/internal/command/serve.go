@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
 	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 	"github.com/spf13/cobra"
 )
@@ -121,7 +123,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	}
 	operators, err := openOperatorPorts(config, ports)
 	if err != nil {
-		return err
+		return cmp.Or(inUse(&cfg), err)
 	}
 	defer operators.close()
 	logger.Info("starting", "version", strings.TrimSuffix(versionLine(), "\n"), "pid", os.Getpid())
@@ -179,6 +181,22 @@ func place(cfg *server.Config) string {
 		role = "observer"
 	}
 	return fmt.Sprintf(" as server %d of %d, %s", cfg.ID, len(cfg.Ensemble.Members), role)
+}
+
+// inUse is the error of a directory from which another process serves, nil if none does: why
+// ports are taken where a server is started twice. Nothing is made for the answer.
+func inUse(cfg *server.Config) error {
+	for _, dir := range []string{cfg.DataDir, cmp.Or(cfg.DataLogDir, cfg.DataDir)} {
+		dir = filepath.Join(dir, "version-2")
+		lock, err := osfs.New().Lock(dir)
+		if errors.Is(err, vfs.ErrLocked) {
+			return cli.Failed(fmt.Errorf("%s is in use by another process, perhaps this server already: %w", dir, err), "stop it, or name another directory")
+		}
+		if err == nil {
+			_ = lock.Close()
+		}
+	}
+	return nil
 }
 
 // startHint says what to do about a server that does not start.
