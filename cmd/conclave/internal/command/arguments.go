@@ -12,26 +12,47 @@ import (
 func takes(optional int, names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		hint := c.CommandPath() + " --help shows what it takes"
+		name := commandName(c)
 		if len(args) < len(names) {
-			return cli.Usage(hint, "%s: %s is missing", c.Name(), strings.Join(names[len(args):], " and "))
+			return cli.Usage(hint, "%s: %s is missing", name, strings.Join(names[len(args):], " and "))
 		}
 		if most := len(names) + optional; optional >= 0 && len(args) > most {
-			return cli.Usage(hint, "%s: %q is one argument too many", c.Name(), args[most])
+			if most == 0 && c.HasAvailableSubCommands() {
+				return unknownCommand(c, args)
+			}
+			return cli.Usage(hint, "%s: %q is one argument too many", name, args[most])
 		}
 		return nil
 	}
 }
 
-// unknownCommand is the check of the root's arguments: none of them is a command.
-func unknownCommand(root *cobra.Command, args []string) error {
+// commandName is a command as it is typed after conclave.
+func commandName(c *cobra.Command) string { return strings.TrimPrefix(c.CommandPath(), "conclave ") }
+
+// unknownCommand is the check of the arguments of the root, and of a group: none of them is a
+// command.
+func unknownCommand(group *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	hint := "conclave --help shows the commands"
-	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = "did you mean conclave " + strings.Join(near, ", or conclave ") + "?"
+	path := group.CommandPath() + " "
+	hint := path + "--help shows the commands"
+	group.SuggestionsMinimumDistance = 2
+	if near := group.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + path + strings.Join(near, ", or "+path) + "?"
 	}
-	return cli.Usage(hint, "there is no command %q", args[0])
+	return cli.Usage(hint, "there is no command %q", strings.TrimPrefix(path+args[0], "conclave "))
+}
+
+// refuseShells has the command that completes for shells refuse one that it does not know,
+// where cobra shows its help.
+func refuseShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd("completion")
+	c, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		return
+	}
+	c.Args, c.RunE = takes(0), func(c *cobra.Command, _ []string) error { return c.Help() }
 }
 
 // newHelp is cobra's help command, which refuses what it knows nothing of.
@@ -44,8 +65,11 @@ func newHelp() *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			found, rest, err := c.Root().Find(args)
-			if err != nil || len(rest) > 0 {
+			if err != nil {
 				return unknownCommand(c.Root(), args)
+			}
+			if len(rest) > 0 {
+				return unknownCommand(found, rest)
 			}
 			found.InitDefaultHelpFlag()
 			return found.Help()

@@ -25,7 +25,7 @@ func newMigrate() *cobra.Command {
 what is to be done and what stands in the way, shadow rehearses it, run does it, back undoes it from
 wherever it stands.`,
 		Example: `  conclave migrate plan --server zk1:2181 --config /etc/zookeeper/zoo.cfg`,
-		Args:    cobra.NoArgs,
+		Args:    takes(0),
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newMigratePlan(), newMigrateShadow(), newMigrateRun(), newMigrateBack())

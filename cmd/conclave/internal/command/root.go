@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -35,6 +36,7 @@ server, 4 not found, 5 damage found. docs/commands.md has them all.`
 // execute runs one command line and returns the exit code.
 func execute(args []string) int {
 	root := newRoot()
+	refuseShells(root)
 	root.SetArgs(asZKCli(args))
 	c, err := root.ExecuteContextC(context.Background())
 	report := cli.Report
@@ -106,8 +108,7 @@ func newRoot() *cobra.Command {
 		Args:          unknownCommand,
 		Version:       versionLine(),
 
-		SuggestionsMinimumDistance: 2,
-		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	addColor(root)
 	root.AddGroup(
@@ -133,7 +134,10 @@ func newRoot() *cobra.Command {
 	root.SetHelpCommand(newHelp())
 	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return cli.Usage(c.CommandPath()+" --help shows the flags", "%s: %w", c.Name(), err)
+		if c.HasParent() {
+			err = fmt.Errorf("%s: %w", commandName(c), err)
+		}
+		return cli.Usage(c.CommandPath()+" --help shows the flags", "%w", err)
 	})
 	return root
 }
