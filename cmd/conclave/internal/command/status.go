@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -353,7 +354,10 @@ func unanswered(all []standing) error {
 		if s.Error == "" {
 			continue
 		}
-		hint := "is it running, and is this the client port? start one with `conclave dev`"
+		hint := "is it running, and is this the client port? `conclave dev` starts servers to try things on"
+		if slices.ContainsFunc(all, func(s standing) bool { return s.Error == "" }) {
+			hint = "the others answer: start it again, or see in its log why it ended; one of `conclave dev` that was killed starts with `conclave dev start ID`"
+		}
 		if strings.Contains(s.Error, "certificate signed by") {
 			hint = distrustHint
 		}

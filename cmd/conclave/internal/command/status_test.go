@@ -2,9 +2,12 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 )
 
 func TestStatusFindsTheOtherServersInAConfiguration(t *testing.T) {
@@ -87,5 +90,22 @@ func TestStatusFitsIn120Columns(t *testing.T) {
 	}
 	if !strings.HasSuffix(text.String(), " 0/0.5/184   conclave-0.1.0\n") {
 		t.Errorf("%s", text.String())
+	}
+}
+
+func TestHintOfAServerThatIsDownIsNotToStartOthers(t *testing.T) {
+	down := standing{Server: "c:1", Error: "refused"}
+	for _, c := range []struct {
+		all  []standing
+		want string
+	}{
+		{[]standing{down}, "is it running, and is this the client port"},
+		{[]standing{{Server: "a:1", Mode: "leader"}, down}, "the others answer: start it again"},
+		{[]standing{{Server: "a:1", Mode: "leader"}, {Server: "b:1", Mode: "not serving", Error: notServing}}, "more than half of the servers"},
+	} {
+		var hinted *cli.Error
+		if err := unanswered(c.all); !errors.As(err, &hinted) || hinted.Exit != cli.ExitNoServer || !strings.Contains(hinted.Hint, c.want) {
+			t.Errorf("%v: %+v", c.all, hinted)
+		}
 	}
 }
