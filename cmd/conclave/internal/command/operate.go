@@ -73,7 +73,8 @@ func newTransfer() *cobra.Command {
 		Short: "Ask the leader to hand over to a waiter",
 		Long: `Leaves a request for the leader to make a waiter its successor, and
 waits until that one leads. The leader leads on until the other is ready, and
-stays the leader if that comes to nothing.`,
+stays the leader if that comes to nothing. If the candidate leads already, nothing is
+asked, and the exit code is 0.`,
 		Example: `  conclave transfer billing/nightly host2-4711`,
 		RunE: func(c *cobra.Command, args []string) error {
 			rest, err := a.take(c, args)
@@ -239,6 +240,9 @@ func (a *asking) answer(p *cli.Printer, before election.View, after *election.Vi
 		text = fmt.Sprintf("%s leads %s with token %d", after.Leader, a.name, after.Token)
 		if after.Leader == "" {
 			text = fmt.Sprintf("nobody leads %s", a.name)
+		}
+		if after.Leader == before.Leader && after.Token == before.Token {
+			text = fmt.Sprintf("%s leads %s already, with token %d: nothing was asked", after.Leader, a.name, after.Token)
 		}
 	}
 	return p.Answer(result, func(w io.Writer) error {
