@@ -52,17 +52,24 @@ func newLs() *cobra.Command {
 
 func (v *ls) run(ctx context.Context, s *session, root string, bar *bar) error {
 	found := []listed{}
-	err := walk(ctx, s, root, v.recursive, func(path string) error {
+	var unread unlisted
+	err := walkOver(ctx, s, root, v.recursive, unread.note, func(path string) error {
 		one := listed{Path: path}
 		if v.long {
 			ctx, cancel := s.within(ctx)
 			defer cancel()
 			stat, exists, err := s.Exists(ctx, path)
-			if err != nil || !exists {
-				return err // gone between the list and the look: no longer there to be listed
+			if err != nil {
+				err = unread.note(path, err)
+			} else if exists {
+				text := cli.NewStat(stat)
+				one.Stat, one.stat = &text, stat
+			} else {
+				return nil // gone between the list and the look: no longer there to be listed
 			}
-			text := cli.NewStat(stat)
-			one.Stat, one.stat = &text, stat
+			if err != nil {
+				return err
+			}
 		}
 		found = append(found, one)
 		bar.show(fmt.Sprintf("%d znodes", len(found)))
@@ -72,7 +79,35 @@ func (v *ls) run(ctx context.Context, s *session, root string, bar *bar) error {
 	if err != nil {
 		return err
 	}
-	return s.Answer(found, func(w io.Writer) error { return v.text(w, root, found) })
+	return errors.Join(s.Answer(found, func(w io.Writer) error { return v.text(w, root, found) }), unread.err())
+}
+
+// unlisted are znodes whose children, or metadata, this client may not read.
+type unlisted struct {
+	first error
+	last  string // the znode
+	more  int
+}
+
+// note takes an error that is about one znode alone; others end the walk.
+func (u *unlisted) note(path string, err error) error {
+	switch {
+	case !errors.Is(err, zk.ErrNoAuth):
+		return err
+	case u.first == nil:
+		u.first = err
+	case u.last != path:
+		u.more++
+	}
+	u.last = path
+	return nil
+}
+
+func (u *unlisted) err() error {
+	if u.first == nil || u.more == 0 {
+		return u.first
+	}
+	return fmt.Errorf("%w; and so for %d more", u.first, u.more)
 }
 
 func (v *ls) text(w io.Writer, root string, found []listed) error {
@@ -92,6 +127,10 @@ func (v *ls) text(w io.Writer, root string, found []listed) error {
 	}
 	rows := make([][]string, len(found))
 	for i, one := range found {
+		if one.Stat == nil {
+			rows[i] = []string{"-", "-", "-", "-", "-", name(one.Path)}
+			continue
+		}
 		owner := cli.Owner(one.stat)
 		if owner == "" {
 			owner = "-"
@@ -106,6 +145,12 @@ func (v *ls) text(w io.Writer, root string, found []listed) error {
 // parents first. Znodes that go while it looks are ignored; root must be
 // there.
 func walk(ctx context.Context, s *session, root string, deep bool, visit func(path string) error) error {
+	return walkOver(ctx, s, root, deep, func(_ string, err error) error { return err }, visit)
+}
+
+// walkOver is walk, and goes on over the znodes below root that cannot be listed where unread
+// gives no error back.
+func walkOver(ctx context.Context, s *session, root string, deep bool, unread func(path string, err error) error, visit func(path string) error) error {
 	names, err := children(ctx, s, root)
 	if err != nil {
 		return err
@@ -119,7 +164,11 @@ func walk(ctx context.Context, s *session, root string, deep bool, visit func(pa
 		if !deep {
 			continue
 		}
-		if err := walk(ctx, s, path, deep, visit); err != nil && !errors.Is(err, zk.ErrNoNode) {
+		err := walkOver(ctx, s, path, deep, unread, visit)
+		if err == nil || errors.Is(err, zk.ErrNoNode) {
+			continue
+		}
+		if err := unread(path, err); err != nil {
 			return err
 		}
 	}
