@@ -1,6 +1,7 @@
 package zoocfg
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -29,6 +30,9 @@ func (e *Entry) where() string {
 // fileBytesMax is far above any configuration, and far below what would hurt.
 const fileBytesMax = 1 << 20
 
+// byteOrderMarks are those of UTF-8 and of UTF-16, with which editors begin files.
+var byteOrderMarks = []string{"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"}
+
 // Parse splits the text of a file into its entries, in order, keys and values
 // trimmed. The syntax is that of java.util.Properties.load, which reads bytes
 // as ISO-8859-1:
@@ -40,6 +44,11 @@ const fileBytesMax = 1 << 20
 func Parse(file string, text []byte) ([]Entry, error) {
 	if len(text) > fileBytesMax {
 		return nil, fmt.Errorf("%s: %d bytes are no configuration, at most %d are read", file, len(text), fileBytesMax)
+	}
+	for _, mark := range byteOrderMarks {
+		if bytes.HasPrefix(text, []byte(mark)) {
+			return nil, fmt.Errorf("%s:1: begins with a byte order mark, which would be read as a part of the first key: save it as UTF-8 without one", file)
+		}
 	}
 	var entries []Entry
 	var errs []error

@@ -8,6 +8,15 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
+// A key with the mark before it would be another key, which nobody knows.
+func TestByteOrderMarkIsRefused(t *testing.T) {
+	for _, text := range []string{"\ufefftickTime=2000\n", "\xff\xfet\x00i\x00", "\xfe\xff\x00t\x00i"} {
+		if _, err := Parse("zoo.cfg", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), "zoo.cfg:1: begins with a byte order mark") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 // What java.util.Properties.load makes of each text was tried with OpenJDK 17.
 func TestSyntaxIsThatOfJavaProperties(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
