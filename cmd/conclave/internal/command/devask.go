@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,11 +48,11 @@ func addDevControls(parent *cobra.Command) {
 				return err
 			}
 			a, err := t.ask(devAsk{Do: c.Name(), IDs: ids})
-			if err != nil {
+			if a == nil || a.Text == "" && err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), a.Text)
-			return err
+			_, bad := fmt.Fprintln(c.OutOrStdout(), a.Text)
+			return cmp.Or(err, bad)
 		}
 		t.add(c)
 		parent.AddCommand(c)
@@ -145,7 +146,8 @@ func serverIDs(args []string) ([]int, error) {
 	return ids, nil
 }
 
-// ask finds the running dev that is meant and asks it.
+// ask finds the running dev that is meant and asks it. Beside an error stands what was done,
+// if anything was.
 func (t *devTarget) ask(ask devAsk) (*devAnswer, error) {
 	path, err := t.find()
 	if err != nil {
@@ -156,7 +158,7 @@ func (t *devTarget) ask(ask devAsk) (*devAnswer, error) {
 		return nil, cli.Failed(fmt.Errorf("ask the running dev: %w", err), "it may have ended just now: look at its terminal")
 	}
 	if a.Error != "" {
-		return nil, cli.Failed(errors.New(a.Error), "`conclave dev status` shows the servers")
+		return a, cli.Failed(errors.New(a.Error), "`conclave dev status` shows the servers")
 	}
 	return a, nil
 }

@@ -170,21 +170,27 @@ func (d *devControl) do(ask *devAsk) (string, error) {
 	return "", fmt.Errorf("dev does not know %q with %d servers", ask.Do, len(ask.IDs))
 }
 
-// each kills or starts servers, and waits for what follows from it.
+// each kills or starts servers, and waits for what follows from it. One that cannot be, as it
+// is so already, keeps none of the others from it.
 func (d *devControl) each(ids []int, kill bool, done string, f func(id int) error) (string, error) {
 	_, epoch, _ := d.news.leads()
 	var lines []string
+	var failed []error
 	for _, id := range ids {
 		line := fmt.Sprintf("server %d %s", id, done)
 		if running := d.ensemble.Server(id) != nil; running == kill {
 			d.news.did(line, kill, id)
 		}
 		if err := f(id); err != nil {
-			return "", err
+			failed = append(failed, err)
+			continue
 		}
 		lines = append(lines, line)
 	}
-	return strings.Join(append(lines, d.outcome(epoch, ids)), "\n"), nil
+	if len(lines) == 0 {
+		return "", errors.Join(failed...)
+	}
+	return strings.Join(append(lines, d.outcome(epoch, ids)), "\n"), errors.Join(failed...)
 }
 
 func (d *devControl) cut(a, b int) (string, error) {
