@@ -78,6 +78,9 @@ func Servers(flag string) (Store, error) {
 	if err != nil {
 		return Store{}, err
 	}
+	if store.Scheme == "http" || store.Scheme == "https" {
+		return Store{}, Usage("write HOST:PORT, or zk://HOST:PORT, with the port for clients", "%q is not the address of a server for clients: that is no HTTP", redact.URL(flag))
+	}
 	if store.Scheme != "zookeeper" {
 		return Store{}, Usage("name a server with --server HOST:PORT", "store %q has no znodes", redact.URL(flag))
 	}

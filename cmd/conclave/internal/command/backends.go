@@ -105,7 +105,7 @@ var backends = []kind{
 	backend[*queue.Backend]("zookeeper", "zookeeper://zk1:2181,zk2:2181/chroot",
 		"Conclave or Apache ZooKeeper; zk:// for short, zookeeper+tls:// and zk+tls:// over TLS", openServers).showsLine(),
 	backend[*peers.Backend]("peers", "peers://a@10.0.0.1:7400,b@10.0.0.2:7400,c@10.0.0.3:7400?dir=/var/lib/app",
-		"no store: the processes elect among themselves, the first named is this one; for run, lock and elect", byURL(peers.Open)).byMembers(),
+		"no store: the processes elect among themselves, the first named is this one; for run, lock and elect", openPeers).byMembers(),
 	withSDK("etcd", "etcd://etcd1:2379,etcd2:2379/elections",
 		"etcd, in the queue that etcdctl elect stands in too; as whom by ETCDCTL_USER, TLS by ETCDCTL_CACERT, _CERT, _KEY").showsLine().servedAt("2379"),
 	withSDK("consul", "consul://127.0.0.1:8500/elections",
@@ -189,10 +189,21 @@ func operators() string {
 	return strings.Join(names, ", ")
 }
 
-// byURL is the opener of a backend that reads its URL and finds its credentials
-// by itself.
-func byURL(open Open) opener {
-	return func(ctx context.Context, t target) (election.Backend, func() error, error) { return open(ctx, t.URL) }
+// openPeers opens a member of peers. What is wrong with its URL is a wrong command line.
+func openPeers(_ context.Context, t target) (election.Backend, func() error, error) {
+	hint := "a URL of this store looks like peers://a@10.0.0.1:7400,b@10.0.0.2:7400,c@10.0.0.3:7400?dir=/var/lib/app"
+	options, err := peers.ParseURL(t.URL)
+	if err != nil {
+		return nil, nil, cli.Usage(hint, "%w", err)
+	}
+	b, err := peers.New(options)
+	switch {
+	case err != nil && options.Dir == "":
+		return nil, nil, cli.Usage(hint, "%w", err)
+	case err != nil:
+		return nil, nil, err
+	}
+	return b, b.Close, nil
 }
 
 func openServers(_ context.Context, t target) (election.Backend, func() error, error) {

@@ -195,7 +195,7 @@ are by the clocks of the candidates that wrote them. Why a leadership ended:
 	b.add(c)
 	output.add(c)
 	addTimeout(c, &timeout)
-	c.Flags().IntVarP(&count, "count", "n", 0, "the last so many only")
+	c.Flags().IntVarP(&count, "count", "n", 0, "only the last N")
 	return c
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,8 +38,8 @@ var placeExamples = map[string]string{
 // placesAbout tells where a backup may be, for the help of commands.
 const placesAbout = `BACKUP is a directory, or the URL of an object store: s3://BUCKET/PREFIX,
 azureblob://ACCOUNT/CONTAINER/PREFIX, with the parameters and the credentials
-of elections there (` + "`conclave backends`" + `). A backup shows all that the
-tree held to those who can read it: --recipient encrypts it with age.`
+of elections there (docs/backends.md). A backup shows all that the tree held to
+those who can read it: --recipient encrypts it with age.`
 
 // placeURL returns the scheme of a place that is a URL, "" for a directory.
 func placeURL(place string) string {
@@ -131,7 +132,7 @@ func (k *backupKeys) open(ctx context.Context, place string) (*sealed.Place, err
 		return k.openURL(ctx, scheme, place)
 	}
 	if info, err := os.Stat(place); err != nil || !info.IsDir() {
-		return nil, cli.NotFound(errors.Join(fmt.Errorf("%s is no directory", place), err), "name the directory that `conclave backup take` wrote to")
+		return nil, cli.NotFound(cmp.Or(err, fmt.Errorf("%s is no directory", place)), "name the directory that `conclave backup take` wrote to")
 	}
 	return k.over(backup.OpenDir(osfs.New(), place))
 }

@@ -137,7 +137,11 @@ func newRoot() *cobra.Command {
 		if c.HasParent() {
 			err = fmt.Errorf("%s: %w", commandName(c), err)
 		}
-		return cli.Usage(c.CommandPath()+" --help shows the flags", "%w", err)
+		hint := c.CommandPath() + " --help shows the flags"
+		if strings.Contains(err.Error(), "time: missing unit in duration") {
+			hint = "a time needs its unit, as in 5s, 500ms or 2m; " + hint
+		}
+		return cli.Usage(hint, "%w", err)
 	})
 	return root
 }

@@ -97,10 +97,10 @@ prints the path and then goes on until it is interrupted.`,
 		},
 	}
 	v.add(c)
-	c.Flags().BoolVarP(&v.ephemeral, "ephemeral", "e", false, "goes with the session of this command")
+	c.Flags().BoolVarP(&v.ephemeral, "ephemeral", "e", false, "deleted when the session of this command ends")
 	c.Flags().BoolVarP(&v.sequential, "sequential", "S", false, "the server appends a number to the name")
-	c.Flags().BoolVarP(&v.container, "container", "c", false, "goes some time after its last child has gone")
-	c.Flags().DurationVar(&v.ttl, "ttl", 0, "goes when it was not changed and had no children for so long")
+	c.Flags().BoolVarP(&v.container, "container", "c", false, "deleted some time after its last child is deleted")
+	c.Flags().DurationVar(&v.ttl, "ttl", 0, "deleted if unchanged and childless for this long")
 	c.Flags().BoolVarP(&v.parents, "parents", "p", false, "create missing parents")
 	c.Flags().StringVar(&v.acl, "acl", "", "who may do what, as world:anyone:cdrwa or auth::cdrwa")
 	c.MarkFlagsMutuallyExclusive("ephemeral", "container", "ttl")

@@ -69,7 +69,7 @@ libraries by dump; those of this project are looked at in a session, with --auth
 	v.inspecting.add(c)
 	v.saslFlag.add(c)
 	c.Flags().StringArrayVar(&v.auth, "auth", nil, "credential to show where elections are looked at, as digest:user:password; may be repeated")
-	c.Flags().BoolVar(&v.once, "once", false, "print one page, on a terminal, too")
+	c.Flags().BoolVar(&v.once, "once", false, "print one page even on a terminal")
 	c.Flags().DurationVar(&v.interval, "interval", 2*time.Second, "time between two looks")
 	c.Flags().IntVar(&v.clients, "clients", 100, "how many clients are shown; 0 asks for none")
 	c.Flags().IntVar(&v.elections, "elections", 100, "how many elections are looked at; 0 looks at none, and opens no session")

@@ -44,7 +44,7 @@ that events may be missing at this point, because the connection was lost.`,
 	}
 	n.add(c)
 	c.Flags().BoolVarP(&recursive, "recursive", "r", false, "everything below PATH as well")
-	c.Flags().IntVarP(&count, "count", "n", 0, "end after so many events")
+	c.Flags().IntVarP(&count, "count", "n", 0, "stop after N events")
 	return c
 }
 
