@@ -69,7 +69,7 @@ func (h *held) check() error {
 	if err != nil {
 		return err
 	}
-	if there, err := os.Lstat(h.path); err == nil && os.SameFile(mine, there) {
+	if there, err := os.Stat(h.path); err == nil && os.SameFile(mine, there) {
 		return nil
 	}
 	return fmt.Errorf("%s was removed or replaced while it was locked: it must stay", h.path)
@@ -79,10 +79,16 @@ func (h *held) check() error {
 func lock(ctx context.Context, path string) (*held, error) {
 	for {
 		h, err := lockOnce(ctx, path)
-		if err != nil || h.check() == nil {
-			return h, err
+		if err != nil {
+			return nil, err
+		}
+		if err = h.check(); err == nil {
+			return h, nil
 		}
 		_ = h.Close() // it was removed while this process waited
+		if ctx.Err() != nil {
+			return nil, err
+		}
 	}
 }
 

@@ -39,3 +39,22 @@ func TestNoSymbolicLinkBesideAFileIsFollowed(t *testing.T) {
 		t.Errorf("the file has %q, %v", got, err)
 	}
 }
+
+// The lock may be a link to a file elsewhere, as on a disk that is shared.
+func TestLockThatIsALinkIsHeld(t *testing.T) {
+	path, elsewhere := filepath.Join(t.TempDir(), "report"), filepath.Join(t.TempDir(), "lock")
+	if err := os.WriteFile(elsewhere, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, path+lockSuffix); err != nil {
+		t.Fatal(err)
+	}
+	l, err := lock(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := replace(path, []byte("7"), l.check); err != nil {
+		t.Error(err)
+	}
+}
