@@ -250,11 +250,18 @@ func (r *run) cancelRenewal(e elector.CancelRenew) {
 	r.dropRenewal(e.Renewal)
 }
 
-var errNoAnswer = errors.New("the store has not answered in time")
+var (
+	errNoAnswer = errors.New("the store has not answered in time")
+	errTooSlow  = errors.New("the store has not answered the renewal by then: " +
+		"if that happens again and again, the lease is too short for the way to the store")
+)
 
 // end cancels the function's context with a cause that says why.
 func (r *run) end(e elector.End) {
 	r.why = Reason(e.Reason)
+	if e.Reason == elector.Expired && r.lossErr == nil && len(r.renewals) > 0 {
+		r.note(EventRenewFailed, e.Attempt, errTooSlow)
+	}
 	r.tell(Event{Kind: EventEnding, Attempt: e.Attempt, Reason: Reason(e.Reason)})
 	switch e.Reason {
 	case elector.Resigned:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,4 +93,37 @@ func TestLateRenewalLeavesTheReason(t *testing.T) {
 			t.Errorf("told %v", kinds)
 		}
 	})
+}
+
+// A leadership may end before a renewal has taken long: its error says what to look at.
+func TestLeaseThatIsTooShortForTheStoreIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := electiontest.VirtualClock(1)
+		store := &slowRenewal{Store: electiontest.NewStore(clock), asked: make(chan struct{}, 9), answer: make(chan struct{})}
+		late := aged{store, 650 * time.Millisecond}
+		e, err := election.New(late, "e", election.Options{ID: "a", Lease: time.Second, Once: true, Clock: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = e.Run(t.Context(), func(ctx context.Context, _ election.Leadership) error {
+			<-ctx.Done()
+			close(store.answer)
+			return nil
+		})
+		if !errors.Is(err, election.ErrLost) || !strings.Contains(err.Error(), "the lease is too short") {
+			t.Error(err)
+		}
+	})
+}
+
+// aged is a backend whose grants were proved some time ago.
+type aged struct {
+	election.Backend
+	by time.Duration
+}
+
+func (a aged) Acquire(ctx context.Context, c election.Claim) (election.Grant, error) {
+	grant, err := a.Backend.Acquire(ctx, c)
+	grant.Sent = grant.Sent.Add(-a.by)
+	return grant, err
 }

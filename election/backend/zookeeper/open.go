@@ -37,6 +37,9 @@
 //	              after a pause of this process. Servers grant no session
 //	              shorter than their minSessionTimeout, which then is how long a
 //	              handover takes.
+//	              A leadership lasts if the lease has 35 round trips to the
+//	              servers: 2 s where one takes 40 ms, 4 s for 120 (on virtual
+//	              time). With less it ends soon, and another one begins.
 //	              Two ticks are the least that Apache's servers may be told there:
 //	              their leader does not take a forwarded transaction for a
 //	              heartbeat, so that in a shorter session it proves nothing
