@@ -64,8 +64,14 @@ type SegmentReport struct {
 	Last    zk.Zxid `json:"last"`
 	Records int     `json:"records"`
 	Torn    string  `json:"torn,omitempty"` // an end that a crash left, not acknowledged
+	Lost    string  `json:"lost,omitempty"` // what was synced and is not there any more
 	Error   string  `json:"error,omitempty"`
 	TooLong bool    `json:"tooLong,omitempty"` // it is whole: see vfs.TooLong
+}
+
+// Lost reports whether a start would go on without transactions that were acknowledged.
+func (r *Report) Lost() bool {
+	return r.Refusal == "" && slices.ContainsFunc(r.Segments, func(s SegmentReport) bool { return s.Lost != "" })
 }
 
 // Sound reports whether a server may use the directory as it is.
@@ -167,6 +173,9 @@ func (s *Store) checkSegments(r *Report) error {
 			r.problem(errors.New(report.Error))
 			r.TooLong = r.TooLong || report.TooLong
 		}
+		if report.Lost != "" {
+			r.problem(errors.New(report.Lost))
+		}
 		if report.Torn != "" {
 			r.note("%s", report.Torn)
 		}
@@ -207,7 +216,7 @@ func (s *Store) checkSegment(segment txnlog.Segment, noted txnlog.Noted) Segment
 	}
 	switch {
 	case lost != nil && !lost.Missing:
-		report.Error = fmt.Sprintf("%v: transactions that were acknowledged are lost, unless this is a copy of a directory "+
+		report.Lost = fmt.Sprintf("%v: transactions that were acknowledged are lost, unless this is a copy of a directory "+
 			"that was in use; a start goes on without them", lost)
 	case torn != nil:
 		report.Torn = fmt.Sprintf("%s ends torn at offset %d (%s): never acknowledged, a start truncates it",
@@ -254,13 +263,13 @@ func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 }
 
 func (s *Store) checkSmallFiles(r *Report) {
-	s.checkEpochs(r)
 	id, found, err := MyID(s.fs, s.options.DataDir)
-	if err != nil {
-		s.refuseMember(r, err)
-	}
 	if found {
 		r.MyID = number(id)
+	}
+	s.checkEpochs(r)
+	if err != nil {
+		s.refuseMember(r, err)
 	}
 }
 
@@ -293,7 +302,7 @@ func (s *Store) checkEpochs(r *Report) {
 		return
 	}
 	if epochs[0] < 0 && epochs[1] < 0 {
-		if r.Last > 0 && !s.options.Alone {
+		if r.Last > 0 && !s.options.Alone && r.MyID != "" {
 			r.note("%s", madeEpochs(s.snapDir, r.Last.Epoch()))
 		}
 		return

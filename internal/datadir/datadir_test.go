@@ -825,6 +825,7 @@ func TestHistoryWithoutEpochFilesIsNoted(t *testing.T) {
 			must(t, disk.Remove("data/version-2/"+name))
 		}
 	}
+	must(t, vfs.ReplaceFile(disk, "data/myid", "data/t", []byte("1")))
 	report, err := Check(disk, Options{DataDir: "data", LogDir: "logs"}, newModel)
 	must(t, err)
 	if notes := strings.Join(report.Notes, "\n"); !report.Sound() || !strings.Contains(notes, "neither acceptedEpoch nor currentEpoch") {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -165,7 +166,7 @@ func checkText(w io.Writer, r *datadir.Report) error {
 		if s.Records > 0 {
 			holds = fmt.Sprintf("%d transactions, %s to %s", s.Records, s.First, s.Last)
 		}
-		rows = append(rows, []string{s.Name, strconv.FormatInt(s.Bytes, 10), holds, state(s.Error, s.Torn, s.TooLong)})
+		rows = append(rows, []string{s.Name, strconv.FormatInt(s.Bytes, 10), holds, state(s.Error, cmp.Or(s.Lost, s.Torn), s.TooLong)})
 	}
 	if err := cli.Table(w, []string{"FILE", "BYTES", "HOLDS", "STATE"}, rows); err != nil {
 		return err
@@ -212,7 +213,10 @@ func startText(r *datadir.Report) string {
 		return fmt.Sprintf("a start would replay %d transactions and end at zxid %s", r.Records, r.Last)
 	}
 	text := fmt.Sprintf("a start would load %s, replay %d transactions and end at zxid %s", r.Base, r.Records, r.Last)
-	if !r.Sound() {
+	switch {
+	case r.Lost():
+		text += ", without what is lost"
+	case !r.Sound():
 		text += "; it does not need what is damaged"
 	}
 	return text
