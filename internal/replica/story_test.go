@@ -14,6 +14,7 @@ import (
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/tracetest"
 	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -80,7 +81,7 @@ var commands = map[string]func(*player, []string){
 	"drop":       (*player).drop,       // drop A B: what is on its way from A to B on links is lost, but for their end
 	"deliver":    (*player).deliver,    // deliver: between servers until quiet. deliver A B [N]: N messages from A to B
 	"disk":       (*player).disk,       // disk A [N]: N operations of its disk, or all that wait
-	"only":       (*player).only,       // only A: takes a snapshot, and purges all before it
+	"only":       (*player).only,       // only A: takes a snapshot, and all before it is removed by hand
 	"begin":      (*player).begin,      // begin A: a snapshot, as a server does now and then
 	"finish":     (*player).finish,     // finish A: writes it
 	"quiesce":    (*player).quiesce,    // quiesce: messages and disks until quiet; only the outcome is told
@@ -256,7 +257,7 @@ func (p *player) only(f []string) {
 	names, err := s.mem.List(dir)
 	must(p.t, err)
 	for _, name := range names {
-		if strings.HasPrefix(name, "log.") || name == "snapshot.0" {
+		if strings.HasPrefix(name, "log.") || name == txnlog.MarkName || name == "snapshot.0" {
 			must(p.t, s.mem.Remove(dir+"/"+name))
 		}
 	}
