@@ -27,6 +27,9 @@ const (
 	lockPauseMax = 50 * time.Millisecond
 )
 
+// lockRounds is how often a lock may be removed while it is waited for.
+const lockRounds = 100
+
 // linksMax bounds the symbolic links that lead to a file that is not there yet.
 const linksMax = 40
 
@@ -77,7 +80,7 @@ func (h *held) check() error {
 
 // lock holds the lock of a target until the result is closed.
 func lock(ctx context.Context, path string) (*held, error) {
-	for {
+	for round := 1; ; round++ {
 		h, err := lockOnce(ctx, path)
 		if err != nil {
 			return nil, err
@@ -86,7 +89,7 @@ func lock(ctx context.Context, path string) (*held, error) {
 			return h, nil
 		}
 		_ = h.Close() // it was removed while this process waited
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || round == lockRounds {
 			return nil, err
 		}
 	}

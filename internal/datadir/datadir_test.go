@@ -843,3 +843,25 @@ func TestHistoryWithoutEpochFilesIsNoted(t *testing.T) {
 		must(t, s.Close())
 	}
 }
+
+// A history that begins in a directory from which all was removed but the mark is not refused for it,
+// whether or not it is ever synced.
+func TestMarkOfARemovedLogIsGivenUpByABeginning(t *testing.T) {
+	disk := directory(t)
+	for _, name := range []string{"data/version-2/snapshot.0", "data/version-2/snapshot.a", "data/version-2/snapshot.14",
+		"logs/version-2/log.1", "logs/version-2/log.b", "logs/version-2/log.15"} {
+		must(t, disk.Remove(name))
+	}
+	for range 2 {
+		s := open(t, disk)
+		r, err := s.Recover(newModel)
+		must(t, err)
+		if !r.Fresh {
+			t.Fatal("not a beginning")
+		}
+		if _, err := disk.Stat("logs/version-2/" + txnlog.MarkName); err == nil {
+			t.Error("the mark is still there")
+		}
+		must(t, s.Close())
+	}
+}

@@ -341,6 +341,9 @@ func (s *Store) makeDurable(r *Recovered) error {
 		if err == nil && beginning {
 			err = s.endRejoining() // it is the first of its history after all
 		}
+		if err == nil && r.Fresh {
+			err = txnlog.Remove(s.fs, s.logDir) // the mark of a log that somebody has removed
+		}
 		if err != nil || r.Fresh || r.Last < 0 {
 			return err
 		}

@@ -55,7 +55,7 @@ func TestStrangersDoNotFillTheLog(t *testing.T) {
 // A server whose connection to another fails says so again when the reason is another one, and
 // each minute: the first reason may be that the other was down, and the second its certificate.
 func TestFailuresAreToldAgainForAnotherReason(t *testing.T) {
-	var f failures
+	f := failures{}
 	refused := func(port int) error {
 		return &net.OpError{Op: "dial", Addr: &net.TCPAddr{Port: port}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
@@ -67,7 +67,8 @@ func TestFailuresAreToldAgainForAnotherReason(t *testing.T) {
 		news  bool
 	}{
 		{refused(1), 0, true}, {refused(2), time.Second, false}, {certificate, 2 * time.Second, true}, {certificate, 3 * time.Second, false},
-		{certificate, 61 * time.Second, false}, {certificate, 62 * time.Second, true}, {refused(3), 63 * time.Second, true},
+		{certificate, 61 * time.Second, false}, {certificate, 62 * time.Second, true}, {refused(3), 63 * time.Second, true}, {certificate, 64 * time.Second, false},
+		{errors.Join(refused(4), certificate), 65 * time.Second, true}, {errors.Join(refused(5), certificate), 66 * time.Second, false},
 	} {
 		if got := f.news(c.err, began.Add(c.after)); got != c.news {
 			t.Errorf("%d: %v after %v: %v", i, c.err, c.after, got)

@@ -2,9 +2,9 @@ package peernet
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/peerwire"
@@ -19,7 +19,7 @@ const callBackMin = 500 * time.Millisecond
 func (v *Votes) dial(p *votePeer) {
 	defer v.tasks.Done()
 	pause := pauseMin
-	var told failures
+	told := failures{}
 	for {
 		ctx, addresses, ok := v.attempt(p)
 		if !ok {
@@ -51,32 +51,33 @@ func (v *Votes) dial(p *votePeer) {
 	}
 }
 
-// failures tell which failure of a series is worth a line in the log: the first, one for another
-// reason, and one each minute.
-type failures struct {
-	reason string
-	at     time.Time
-}
+// failures tell which failure of a series is worth a line in the log: one for each reason, once a
+// minute.
+type failures map[string]time.Time
 
-func (f *failures) news(err error, now time.Time) bool {
-	reason := root(err).Error()
-	if reason == f.reason && now.Sub(f.at) < time.Minute {
+// reasonsMax bounds the reasons that are known at a time.
+const reasonsMax = 16
+
+func (f failures) news(err error, now time.Time) bool {
+	reason := reasonOf(err)
+	if at, told := f[reason]; told && now.Sub(at) < time.Minute {
 		return false
 	}
-	f.reason, f.at = reason, now
+	if len(f) >= reasonsMax {
+		clear(f)
+	}
+	f[reason] = now
 	return true
 }
 
-// root returns what is at the bottom of an error: what is above it may have ports in it, which
-// change.
-func root(err error) error {
-	for {
-		below := errors.Unwrap(err)
-		if below == nil {
-			return err
+// reasonOf is the text of an error without its numbers: ports of this side, which change.
+func reasonOf(err error) string {
+	return strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return -1
 		}
-		err = below
-	}
+		return r
+	}, err.Error())
 }
 
 // attempt begins an attempt to connect: its context and where to go, nowhere if

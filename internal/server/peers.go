@@ -413,7 +413,10 @@ func readable(m *zab.Message) (timeMs int64, err error) {
 		err = fmt.Errorf("it says that it is %v", header.Zxid)
 	}
 	if err == nil && header.Op == zk.OpReconfig {
-		_, err = ensemble.Parse(string(body.Data))
+		if _, err = ensemble.Parse(string(body.Data)); err != nil {
+			return 0, fmt.Errorf("the leader has sent a configuration of the ensemble that this server cannot read, %v: %w; "+
+				"if another one has replaced it since, stop this server and move its directory away, but for myid", m.Zxid, err)
+		}
 	}
 	if err != nil {
 		return 0, fmt.Errorf("the leader has sent a transaction that this server cannot read, %v: %w; is it of a newer version?", m.Zxid, err)

@@ -59,7 +59,7 @@ func (p place) view() (election.View, error) {
 			view.Waiters = append(view.Waiters, election.Waiter{ID: w.id, Metadata: p.metadata(w)})
 		}
 	}
-	if view.Leader == "" && s.leader != "" && !p.isFree() {
+	if len(living) == 0 && s.leader != "" && !p.isFree() { // else one that lives may have it, and has not said so yet
 		view.Leader, view.Since = s.leader, s.since
 	}
 	return view, nil

@@ -45,3 +45,20 @@ func TestLockOfAProcessLeftBehindIsHeld(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A lock that is free, or that a candidate has just got, is nobody else's.
+func TestTryOfAFreeElectionLeads(t *testing.T) {
+	b, err := file.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		e, err := election.New(b, "job", election.Options{ID: "one"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Try(t.Context(), func(context.Context, election.Leadership) error { return nil }); err != nil {
+			t.Fatalf("attempt %d: %v", i, err)
+		}
+	}
+}

@@ -56,7 +56,7 @@ func unsessionedHint(ctx context.Context, err error, addresses []string, overTLS
 		return refusedHint
 	}
 	for _, address := range addresses {
-		switch speaks, told := speaksTLS(ctx, address); {
+		switch speaks, told := speaksTLS(ctx, address, overTLS); {
 		case !told:
 		case speaks && !overTLS:
 			return speaksTLSHint
@@ -69,23 +69,31 @@ func unsessionedHint(ctx context.Context, err error, addresses []string, overTLS
 	return noSessionHint + maybeTLSHint
 }
 
-// speaksTLS asks a server for its state in clear text, and then begins a handshake. It tells
-// nothing of a port that answers neither.
-func speaksTLS(ctx context.Context, address string) (speaks, told bool) {
+// speaksTLS asks a server for its state in clear text, and begins a handshake: first what the client
+// has tried, for a port may speak both. It tells nothing of a port that answers neither.
+func speaksTLS(ctx context.Context, address string, overTLS bool) (speaks, told bool) {
 	ctx, cancel := context.WithTimeout(ctx, dialMax)
 	defer cancel()
+	if overTLS && shakesHands(ctx, address) {
+		return true, true
+	}
 	if answer, err := (asker{}).tell(ctx, address, "srvr", answerBytesMax); err == nil && !strings.HasPrefix(answer, "\x15\x03") {
 		return false, true
 	}
+	speaks = !overTLS && shakesHands(ctx, address)
+	return speaks, speaks
+}
+
+// shakesHands reports whether a port answers a handshake of TLS, be it by a refusal.
+func shakesHands(ctx context.Context, address string) bool {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return false, false
+		return false
 	}
 	defer conn.Close()
 	// Nothing is sent over it, and nothing of it trusted but that it is TLS.
 	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
-	speaks = err == nil || alerted(err)
-	return speaks, speaks
+	return err == nil || alerted(err)
 }
 
 // alerted reports whether the other side has refused a handshake in the language of TLS.

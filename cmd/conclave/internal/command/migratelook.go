@@ -169,9 +169,9 @@ func (x *moving) awaitInSync(ctx context.Context, but quorum.ID, limit time.Dura
 			}
 		}
 	}
-	return poll(ctx, limit, fmt.Sprintf("not all other servers have come to zxid %#x, with space on their disks", last), func() (bool, error) {
+	return poll(ctx, limit, fmt.Sprintf("not all other servers have come to zxid %#x", last), func() (bool, error) {
 		for _, g := range x.look(ctx) {
-			if g.id != but && g.Serves() && (g.zxid() < last || g.Full) {
+			if g.id != but && g.Serves() && !g.Full && g.zxid() < last { // a full one is counted out, see migrate.Next
 				return false, nil
 			}
 		}

@@ -58,7 +58,7 @@ func loadMoment(ctx context.Context, keys *backupKeys, dir string, m backup.Mome
 	}
 	failed := &cli.Error{Err: fmt.Errorf("load %s of %s: %w", m, dir, err), Exit: cli.ExitFailed, Hint: "`conclave backup verify` reads all of it"}
 	if errors.Is(err, backup.ErrOutside) {
-		failed.Exit, failed.Hint = cli.ExitNotFound, "`conclave backup list` shows which moments it has"
+		failed.Exit, failed.Hint = cli.ExitNotFound, "`conclave backup list` shows which moments it has; --at with the zxid or the time of its end gives its last state"
 	} else if vfs.IsCorruption(err) {
 		failed.Exit = cli.ExitDamaged
 	}

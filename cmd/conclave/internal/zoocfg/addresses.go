@@ -7,25 +7,30 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 )
 
-// sharedAddresses refuses an address that two servers have, as a reconfig does, and one of the
-// loopback that two have for other servers: one that dials it reaches itself.
+// sharedAddresses refuses an address that two servers have for other servers, as a reconfig does:
+// one that dials it reaches one of them, or itself. One for clients may lead to another machine from
+// each, and is remarked.
 func (r *reader) sharedAddresses(at Entry, members []ensemble.Member) {
 	for i := range members {
 		for j := range members[:i] {
 			later, first := &members[i], &members[j]
-			if address, both := sharedBy(later, first); both {
-				r.problem(r.entryOf(at, later.ID), fmt.Sprintf("%s is an address of server.%d, too", address, first.ID), "")
+			const too = "%s is an address of server.%d, too"
+			if address, both := sharedBy(forServers(later), forServers(first)); both {
+				r.problem(r.entryOf(at, later.ID), fmt.Sprintf(too, address, first.ID), "")
+				break
+			}
+			if address, both := sharedBy(forAll(later), forAll(first)); both {
+				e := r.entryOf(at, later.ID)
+				r.remark(&e, too, address, first.ID)
 				break
 			}
 		}
 	}
 }
 
-// sharedBy returns the first address of a server that another one has, too. What stands for
-// all addresses of a machine is none.
-func sharedBy(m, other *ensemble.Member) (ensemble.Address, bool) {
-	taken := addressesOf(other)
-	for _, address := range addressesOf(m) {
+// sharedBy returns the first address of a server that another one has, too.
+func sharedBy(its, taken []ensemble.Address) (ensemble.Address, bool) {
+	for _, address := range its {
 		if slices.ContainsFunc(taken, func(a ensemble.Address) bool { return a.Port == address.Port && a.Same(address) }) {
 			return address, true
 		}
@@ -33,8 +38,15 @@ func sharedBy(m, other *ensemble.Member) (ensemble.Address, bool) {
 	return ensemble.Address{}, false
 }
 
-func addressesOf(m *ensemble.Member) []ensemble.Address {
-	all := slices.DeleteFunc(slices.Concat(m.Quorum, m.Election), ensemble.Address.Wildcard)
+// forServers are the addresses at which other servers dial a server. What stands for all addresses
+// of a machine is none.
+func forServers(m *ensemble.Member) []ensemble.Address {
+	return slices.DeleteFunc(slices.Concat(m.Quorum, m.Election), ensemble.Address.Wildcard)
+}
+
+// forAll are those and the ones for clients.
+func forAll(m *ensemble.Member) []ensemble.Address {
+	all := forServers(m)
 	for _, address := range []ensemble.Address{m.Client, m.Secure} {
 		if address.Port != 0 && !address.Local() {
 			all = append(all, address)

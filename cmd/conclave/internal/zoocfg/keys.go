@@ -565,7 +565,7 @@ func (r *reader) superDigest(v string) error {
 	return nil
 }
 
-// superUser refuses a hash that no password has: the super user could not be one.
+// superUser remarks a hash that no password has: nobody can be the super user.
 func (r *reader) superUser() {
 	c := &r.out.Server.Auth
 	user, hash, given := strings.Cut(c.SuperDigest, ":")
@@ -579,7 +579,8 @@ func (r *reader) superUser() {
 	if c.Hash == "" || c.Hash == "SHA1" {
 		how += ", which `printf %s " + user + ":PASSWORD | openssl dgst -sha1 -binary | base64` prints"
 	}
-	r.missing("DigestAuthenticationProvider.superDigest", "what is behind the colon is no hash: it is the "+how)
+	e := r.seen["DigestAuthenticationProvider.superDigest"]
+	r.remark(&e, "has no effect: what is behind the colon is no hash; it is the %s", how)
 }
 
 // unanswered remarks four-letter words that nobody answers.

@@ -46,7 +46,10 @@ func Parse(file string, text []byte) ([]Entry, error) {
 		return nil, fmt.Errorf("%s: %d bytes are no configuration, at most %d are read", file, len(text), fileBytesMax)
 	}
 	for _, mark := range byteOrderMarks {
-		if bytes.HasPrefix(text, []byte(mark)) {
+		rest, marked := bytes.CutPrefix(text, []byte(mark))
+		if marked && mark == byteOrderMarks[0] && (len(rest) == 0 || bytes.IndexByte([]byte("#!\r\n"), rest[0]) >= 0) {
+			text = rest // only a comment has it
+		} else if marked {
 			return nil, fmt.Errorf("%s:1: begins with a byte order mark, which would be read as a part of the first key: save it as UTF-8 without one", file)
 		}
 	}

@@ -15,6 +15,11 @@ func TestByteOrderMarkIsRefused(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+	for _, text := range []string{"\ufeff# of the ensemble\ntickTime=2000\n", "\ufeff\r\ntickTime=2000\n"} {
+		if entries, err := Parse("zoo.cfg", []byte(text)); err != nil || len(entries) != 1 || entries[0].Key != "tickTime" {
+			t.Errorf("%q: %+v, %v", text, entries, err)
+		}
+	}
 }
 
 // What java.util.Properties.load makes of each text was tried with OpenJDK 17.
