@@ -306,11 +306,14 @@ func (g *guardian) act() {
 	if t.limited && now >= t.limit && !t.exited {
 		t.overran = true
 	}
+	over := t.leased && now >= lease.End && !t.stopping
+	if over {
+		g.end("expired") // also if this process was held up until the command must be killed
+	}
 	switch {
 	case now >= g.killAt(lease):
 		t.killing = true
-	case t.leased && now >= lease.End && !t.stopping:
-		g.end("expired")
+	case over:
 		g.stop(syscall.SIGTERM, lease.Deadline.Sub(now))
 	case t.exited && !t.stopping:
 		// Only those are left whom it left behind.

@@ -4,7 +4,9 @@ package supervise
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,5 +40,28 @@ func TestNothingIsStartedAfterTheDeadline(t *testing.T) {
 			_, err := os.Stat(mark)
 			t.Errorf("%+v 1 s after the deadline; it has acted: %v", report, err == nil)
 		}
+	}
+}
+
+// A guardian that was held up from before the end until the command must be killed says all the
+// same that the leadership has expired, and not that the command has returned.
+func TestLateGuardianTellsWhyItKills(t *testing.T) {
+	_, shared, err := newPage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := clock.Now()
+	shared.set(leaseTimes{End: now.Add(-2 * time.Second), Deadline: now.Add(-time.Second)})
+	child := exec.Command("sleep", "60")
+	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	g := &guardian{clock: clock.System(), page: shared, task: task{leased: true, pid: child.Process.Pid}}
+	g.act()
+	_ = child.Wait()
+	g.end("returned")
+	if !g.task.killing || g.reason != "expired" {
+		t.Errorf("kills: %v, for %q", g.task.killing, g.reason)
 	}
 }
