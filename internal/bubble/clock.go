@@ -1,5 +1,5 @@
-// Package bubble is for tests on the virtual time of a bubble of testing/synctest: a clock, and
-// machines with a network between them.
+// Package bubble is for tests on the virtual time of a bubble of testing/synctest: a clock,
+// slow disks, and machines with a network between them.
 //
 // In go what a test breaks, out comes what a program would see of it. What always holds:
 //

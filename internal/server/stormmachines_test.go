@@ -64,7 +64,7 @@ func (w *ensembleStorm) boot(m *machine) {
 	}
 	var disk vfs.FS = m.fs
 	if w.random.IntN(4) == 0 {
-		disk = slowDisk{m.fs, rand.New(rand.NewPCG(w.random.Uint64(), 1))}
+		disk = bubble.SlowDisk(m.fs, ofLog, time.Second, rand.New(rand.NewPCG(w.random.Uint64(), 1)))
 	}
 	s, err := New(testConfig(disk, func(c *Config) {
 		c.Clock, c.Wall, c.Logger = w.clock, time.Now, logger
@@ -109,41 +109,6 @@ func (w *ensembleStorm) boot(m *machine) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	m.s, m.found, m.stop = s, 0, func() error { stop(); return <-ended }
-}
-
-// slowDisk takes up to 100 ms to sync what is appended, and seldom a second.
-type slowDisk struct {
-	vfs.FS
-	random *rand.Rand // of the goroutine that writes the log
-}
-
-func (d slowDisk) Create(name string) (vfs.File, error) { return d.slow(name)(d.FS.Create(name)) }
-
-func (d slowDisk) OpenReadWrite(name string) (vfs.File, error) {
-	return d.slow(name)(d.FS.OpenReadWrite(name))
-}
-
-func (d slowDisk) slow(name string) func(vfs.File, error) (vfs.File, error) {
-	return func(file vfs.File, err error) (vfs.File, error) {
-		if err != nil || !ofLog(name) {
-			return file, err
-		}
-		return slowFile{file, d.random}, nil
-	}
-}
-
-type slowFile struct {
-	vfs.File
-	random *rand.Rand
-}
-
-func (f slowFile) Sync() error {
-	most := 100
-	if f.random.IntN(100) == 0 {
-		most = 1000
-	}
-	time.Sleep(time.Duration(f.random.IntN(most)) * time.Millisecond)
-	return f.File.Sync()
 }
 
 // kill ends a machine as a loss of power does: some of what was not synced is kept.

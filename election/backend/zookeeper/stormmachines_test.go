@@ -55,7 +55,8 @@ func (w *storm) boot(m *stormServer) {
 	c := server.Default()
 	c.FS, c.DataDir, c.PreallocBytes, c.TickTime = m.fs, "data", 1<<20, stormTick
 	if w.random.IntN(3) == 0 {
-		c.FS = slowDisk{m.fs, rand.New(rand.NewPCG(w.random.Uint64(), 1))}
+		c.FS = bubble.SlowDisk(m.fs, func(name string) bool { return strings.Contains(name, "/log.") }, 3*time.Second,
+			rand.New(rand.NewPCG(w.random.Uint64(), 1)))
 	}
 	c.Clock, c.Wall, c.Logger = m.clock, time.Now, slog.New(slog.DiscardHandler)
 	c.Observer = m.observes
@@ -69,41 +70,6 @@ func (w *storm) boot(m *stormServer) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	m.s, m.stop = s, func() error { stop(); return <-ended }
-}
-
-// slowDisk takes up to 100 ms to sync, and seldom three seconds.
-type slowDisk struct {
-	vfs.FS
-	random *rand.Rand // of the goroutine that writes the log
-}
-
-func (d slowDisk) Create(name string) (vfs.File, error) { return d.slow(name)(d.FS.Create(name)) }
-
-func (d slowDisk) OpenReadWrite(name string) (vfs.File, error) {
-	return d.slow(name)(d.FS.OpenReadWrite(name))
-}
-
-func (d slowDisk) slow(name string) func(vfs.File, error) (vfs.File, error) {
-	return func(file vfs.File, err error) (vfs.File, error) {
-		if err != nil || !strings.Contains(name, "/log.") {
-			return file, err
-		}
-		return slowFile{file, d.random}, nil
-	}
-}
-
-type slowFile struct {
-	vfs.File
-	random *rand.Rand
-}
-
-func (f slowFile) Sync() error {
-	most := 100
-	if f.random.IntN(50) == 0 {
-		most = 3000
-	}
-	time.Sleep(time.Duration(f.random.IntN(most)) * time.Millisecond)
-	return f.File.Sync()
 }
 
 func (w *storm) halt(m *stormServer, power bool) {
