@@ -36,8 +36,9 @@ var (
 //   - when all is whole again every server serves within 20 s, with one leader, those that are
 //     out of the configuration too;
 //   - the configuration that was asked for last is in force on all of them;
-//   - each of them has all that was acknowledged;
-//   - they leave their connections as they are from then on.
+//   - each of them has all that was acknowledged, and no ephemeral znode whose session is gone;
+//   - they leave their connections as they are from then on;
+//   - what programs see, see program.
 func TestEnsemblesThroughStorms(t *testing.T) {
 	count := *storms
 	if underRace {
@@ -98,6 +99,7 @@ type ensembleStorm struct {
 	clock    clock.Clock
 	net      *bubble.Net
 	machines []*machine // by number, from 1
+	programs []*program
 	mutant   stormMutant
 	plan     roles         // what was asked for last
 	anchor   int           // stays where it is until all is well again
@@ -148,6 +150,12 @@ func newStorm(t *testing.T, seed uint64, mutant stormMutant) *ensembleStorm {
 		w.boot(m)
 	}
 	clients.Go(w.write)
+	for i := range stormPrograms {
+		w.programs = append(w.programs, &program{w: w, machine: programMachine + i, random: rand.New(rand.NewPCG(w.random.Uint64(), 2))})
+	}
+	for _, p := range w.programs {
+		clients.Go(p.run)
+	}
 	return w
 }
 
@@ -268,6 +276,9 @@ func (w *ensembleStorm) ill() string {
 					why = fmt.Sprintf("server %d lacks %s", m.id, acknowledged[m.found])
 					return
 				}
+			}
+			if owned := w.illOwned(r); owned != "" {
+				why = fmt.Sprintf("server %d %s", m.id, owned)
 			}
 		})
 		if why != "" {

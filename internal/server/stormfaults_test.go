@@ -28,7 +28,7 @@ func (w *ensembleStorm) fault() {
 		w.say("peace")
 		time.Sleep(70 * time.Second) // what was said is as good as forgotten
 	}
-	switch w.random.IntN(12) {
+	switch w.random.IntN(14) {
 	case 0, 1:
 		if a = w.leader(); a == nil {
 			return
@@ -71,6 +71,18 @@ func (w *ensembleStorm) fault() {
 		if s, d := a.s, time.Duration(w.random.IntN(3000))*time.Millisecond; s != nil {
 			w.say("pause %d for %v", a.id, d)
 			go s.inspect(func(*replica.Replica) { time.Sleep(d) })
+		}
+	case 10:
+		p := w.programs[w.random.IntN(stormPrograms)]
+		w.say("cut %d from the program of %d", a.id, p.machine)
+		w.net.Cut(a.id, p.machine, w.random.IntN(2) == 0)
+		w.net.Cut(p.machine, a.id, true)
+	case 11:
+		p := w.programs[w.random.IntN(stormPrograms)]
+		w.say("isolate the program of %d", p.machine)
+		for _, m := range w.machines[1:] {
+			w.net.Cut(m.id, p.machine, true)
+			w.net.Cut(p.machine, m.id, true)
 		}
 	default:
 		w.change()
