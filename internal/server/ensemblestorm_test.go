@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -17,6 +18,7 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
 )
 
 var (
@@ -151,7 +153,7 @@ func newStorm(t *testing.T, seed uint64, mutant stormMutant) *ensembleStorm {
 	}
 	clients.Go(w.write)
 	for i := range stormPrograms {
-		w.programs = append(w.programs, &program{w: w, machine: programMachine + i, random: rand.New(rand.NewPCG(w.random.Uint64(), 2))})
+		w.programs = append(w.programs, &program{w: w, machine: programMachine + i, quiet: i == 0, random: rand.New(rand.NewPCG(w.random.Uint64(), 2))})
 	}
 	for _, p := range w.programs {
 		clients.Go(p.run)
@@ -234,13 +236,24 @@ func (w *ensembleStorm) calm() {
 	w.breach("not well %v after all is healed: %s", wellWithin, why)
 }
 
-// rest sees that servers which are well leave their connections as they are. Clients dial, too.
+// rest sees that servers which are well leave their connections as they are, and sessions live.
+// Clients dial, too.
 func (w *ensembleStorm) rest() {
-	const lasting, most = 2 * time.Second, 20
+	const most = 20
+	lasting := 2 * time.Second
+	if w.random.IntN(4) == 0 {
+		lasting = 12 * time.Second // the longest timeout, twice
+	}
+	live := w.connected()
 	before := w.net.Dialed()
 	time.Sleep(lasting)
 	if n := w.net.Dialed() - before; n > most {
 		w.breach("%d connections were dialed within %v while all was well", n, lasting)
+	}
+	for _, session := range live {
+		if errors.Is(session.Err(), zk.ErrSessionExpired) {
+			w.breach("session %v of %v has expired while all was well", session.SessionID(), session.Timeout())
+		}
 	}
 }
 

@@ -64,6 +64,10 @@ func (w *ensembleStorm) fault() {
 			w.net.Cut(a.id, m.id, true)
 			w.net.Cut(m.id, a.id, true)
 		}
+		if w.random.IntN(2) == 0 {
+			w.say("reset all programs, which may go to %d", a.id)
+			w.net.Reset(func(from, to int) bool { return from >= programMachine || to >= programMachine })
+		}
 	case 8:
 		w.say("heal")
 		w.net.Heal()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -31,10 +32,13 @@ const (
 //   - a session is never shown an older state than before, whichever server it is at;
 //   - the event of a watch comes before what has changed is read, and none comes without a change;
 //   - an ephemeral znode is there until its session is closed, or is not proven any more;
-//   - a copy has, after Sync, what was there before, and nothing that was gone before.
+//   - what a session has asked for and has no answer of is done before its next answer, or never;
+//   - a copy has, after Sync, what was there before, and nothing that was gone before;
+//   - no session expires while all is well and it has a server, of a program that only reads neither.
 type program struct {
 	w       *ensembleStorm
 	machine int
+	quiet   bool       // writes nothing, once it has an ephemeral znode
 	random  *rand.Rand // of its goroutine
 	made    int        // znodes, so far
 
@@ -43,6 +47,8 @@ type program struct {
 	watched zk.Zxid // what was read with the watch
 	seen    zk.Zxid // the newest that was read of what is shared
 	copy    *cache.Cache
+	unsure  string // a znode that was asked for and may be there
+	looked  bool   // it is not there
 
 	mu      sync.Mutex
 	session *client.Client // nil between two
@@ -76,12 +82,12 @@ func (p *program) live() {
 		hosts = append(hosts, bubble.Host(id)+":2181")
 	}
 	c, err := client.Dial(p.w.stopped, strings.Join(hosts, ","), client.Options{Dialer: p.w.net.Dialer(p.machine),
-		Clock: p.w.clock, Seed: p.random.Uint64() | 1, SessionTimeout: time.Duration(2+p.random.IntN(5)) * time.Second})
+		Clock: p.w.clock, Seed: p.random.Uint64() | 1, OnEvent: p.log(), SessionTimeout: time.Duration(2+p.random.IntN(5)) * time.Second})
 	if err != nil {
 		return
 	}
 	p.own(c, "")
-	p.watch, p.seen = nil, 0
+	p.watch, p.seen, p.unsure = nil, 0, ""
 	for range 20 + p.random.IntN(400) {
 		if err := p.step(c); errors.Is(err, zk.ErrSessionExpired) || p.w.stopped.Err() != nil {
 			break
@@ -103,12 +109,28 @@ func (p *program) live() {
 	}
 }
 
+// log prints what becomes of the connections, if the storm prints what it does.
+func (p *program) log() func(client.Event) {
+	if !*stormPrint {
+		return nil
+	}
+	return client.LogEvents(slog.New(slog.NewTextHandler(stormLog{func(s string) {
+		fmt.Printf("%9.3f program %d: %s", time.Since(p.w.began).Seconds(), p.machine, s)
+	}}, &slog.HandlerOptions{Level: slog.LevelDebug})), nil)
+}
+
 // step is one thing that a program does. Its error says that it was not done, or perhaps.
 func (p *program) step(c *client.Client) error {
 	ctx := p.w.stopped
-	switch p.random.IntN(12) {
-	case 0, 1, 2, 3:
+	does := p.random.IntN(12)
+	if _, holds := p.owner(); p.quiet && holds != "" {
+		does = []int{0, 7}[p.random.IntN(2)]
+	}
+	switch does {
+	case 0, 1, 2:
 		return p.read(ctx, c)
+	case 3:
+		return p.lookAgain(ctx, c)
 	case 4, 5:
 		stat, err := c.Set(ctx, sharedPath, []byte(fmt.Sprint(p.machine, p.random.Uint32())), -1)
 		if err == nil {
@@ -187,13 +209,37 @@ func (p *program) hold(ctx context.Context, c *client.Client) error {
 		return c.Delete(ctx, holds, -1)
 	}
 	p.made++
-	path, _, err := c.Create(ctx, fmt.Sprintf("%s/%d-%d", ownedPath, p.machine, p.made), nil, client.CreateOptions{Mode: zk.Ephemeral})
+	asked := fmt.Sprintf("%s/%d-%d", ownedPath, p.machine, p.made)
+	path, _, err := c.Create(ctx, asked, nil, client.CreateOptions{Mode: zk.Ephemeral})
 	if errors.Is(err, zk.ErrNoNode) {
 		_, _, err = c.Create(ctx, ownedPath, nil, client.CreateOptions{})
 		return err
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		p.own(c, path)
+	case client.OutcomeOf(err) == client.Unknown:
+		p.unsure, p.looked = asked, false
+		return p.lookAgain(ctx, c)
+	}
+	return err
+}
+
+// lookAgain looks for a znode that was asked for and may be there. Once it is not, it never is.
+func (p *program) lookAgain(ctx context.Context, c *client.Client) error {
+	if p.unsure == "" {
+		return nil
+	}
+	_, found, err := c.Exists(ctx, p.unsure)
+	switch {
+	case err != nil:
+	case found && p.looked:
+		p.w.breach("session %v did not find its %s, and then it came", c.SessionID(), p.unsure)
+	case found:
+		p.own(c, p.unsure)
+		p.unsure = ""
+	default:
+		p.looked = true
 	}
 	return err
 }
@@ -269,6 +315,16 @@ func (p *program) list(ctx context.Context, c *client.Client) ([]string, zk.Zxid
 	}
 	names, stat, err := c.Children(ctx, ownedPath)
 	return names, stat.Pzxid, err
+}
+
+// connected are the sessions that have a server.
+func (w *ensembleStorm) connected() (all []*client.Client) {
+	for _, p := range w.programs {
+		if session, _ := p.owner(); session != nil && session.State() == client.Connected {
+			all = append(all, session)
+		}
+	}
+	return all
 }
 
 // illOwned says which ephemeral znodes of a server have no session, and which it lacks.
