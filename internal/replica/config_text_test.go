@@ -55,27 +55,3 @@ func (w *world) untilAllServe(t *testing.T) {
 		}
 	}
 }
-
-// A server that counted by the configuration before one that it cannot read could elect against
-// those that can. So it is to refuse its start.
-func TestConfigurationInTheTreeThatCannotBeRead(t *testing.T) {
-	w := newWorld(t, func(string, ...any) {})
-	w.found(3)
-	for _, s := range w.all() {
-		s.start()
-	}
-	w.untilAllServe(t)
-	r := w.servers[1].replica
-	for _, c := range []struct {
-		group string
-		wrong bool
-	}{{"group.1=1:2:3", false}, {"group.1=1:2:3:9", true}} {
-		zxid := r.Tree().LastZxid() + 1
-		text := fmt.Sprintf("server.1=10.0.0.1:2888:3888:participant;2181\nserver.2=10.0.0.2:2888:3888:participant;2181\n"+
-			"server.3=10.0.0.3:2888:3888:participant;2181\n%s\nversion=%x", c.group, int64(zxid))
-		r.Tree().PutConfig([]byte(text), zxid, 0)
-		if err := r.UnreadableConfig(); (err != nil) != c.wrong {
-			t.Errorf("%s: %v", c.group, err)
-		}
-	}
-}

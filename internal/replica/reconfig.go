@@ -264,12 +264,16 @@ func (r *Replica) reconfigInTree() (text []byte, version int64) {
 	return text, version
 }
 
-// UnreadableConfig returns why a configuration cannot be read that the tree has, newer than the
-// one in force, nil if there is none: Apache's servers take some that are refused here. A server
-// that counts by an older one may elect against those who can read it.
-func (r *Replica) UnreadableConfig() error {
+// UnreadableConfig returns why a configuration could not be read that the data had at the start,
+// newer than the one in force, nil if there was none: Apache's servers take some that are refused
+// here. A server that counts by an older one may elect against those who can read it.
+func (r *Replica) UnreadableConfig() error { return r.unreadable }
+
+// unreadableInTree is UnreadableConfig of the tree as it is, before the configuration in force is
+// put there.
+func (r *Replica) unreadableInTree() error {
 	text, version := r.reconfigInTree()
-	if r.ensemble.standalone() || version <= r.ensemble.inForce.Version {
+	if version <= r.ensemble.inForce.Version {
 		return nil
 	}
 	_, err := ensemble.Parse(string(text))

@@ -155,6 +155,8 @@ type Replica struct {
 
 	counts  Counts
 	tallies Tallies
+
+	unreadable error // of the start: a configuration that the data had
 }
 
 // Counts are totals since the start.
@@ -195,6 +197,7 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 		r.trust.doubtTree(now.MonoMs)
 	}
 	r.ensemble.recall(r.recalled())
+	r.unreadable = r.unreadableInTree()
 	r.putConfig()
 	r.newPeer(found.Stored)
 	r.newElection()
