@@ -203,7 +203,7 @@ func servers(say func(what, format string, args ...any), config *zoocfg.Config, 
 		proof = "who proves by SASL to be one of them"
 	case cfg.PeerProofs != nil:
 		proof = "who says so; SASL proves it for those who use it"
-	case peersCertified(config) && config.PeerTLS.MembersOnly && hostsCompared(&config.PeerTLS):
+	case peersCertified(config) && config.PeerTLS.MembersOnly && !config.PeerTLS.Settings.NoHostCheck:
 		proof = "who has the certificate of a host of the configuration"
 	case peersCertified(config):
 		proof = "who has a certificate, and says so: give the servers an authority of their own"

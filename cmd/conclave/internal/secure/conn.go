@@ -252,13 +252,13 @@ func (c *Conn) CloseWrite() error {
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
 // IsOf returns an error if the other end has shown a certificate, certificates are compared
-// with addresses, and this one is for none of some hosts: a server does not act as another.
+// with hosts, and this one is for none of some hosts: a server does not act as another.
 func (c *Conn) IsOf(hosts []string) error {
 	if err := c.shake(); err != nil {
 		return err
 	}
 	secure := c.secure.Load()
-	if secure == nil || !c.source.comparesHosts() {
+	if secure == nil || !c.source.comparesHosts() && !c.source.comparesMembers(c.hosts) {
 		return nil
 	}
 	state := secure.ConnectionState()

@@ -158,8 +158,14 @@ func TestServersAreThoseOfTheConfiguration(t *testing.T) {
 		{"an application", ca.Issue("app", "127.0.0.1", "app.invalid"), []string{"192.0.2.1", "zk2.invalid"}, nil, false},
 		{"an application, and there are no servers", ca.Issue("app", "127.0.0.1"), nil, nil, false},
 		{"a server at another address", ca.Issue("zk", "192.0.2.1"), []string{"192.0.2.1"}, nil, false},
-		{"an application, and hosts are not compared", ca.Issue("app", "app.invalid"), []string{"zk2.invalid"},
+		{"a server at an address that is not compared", ca.Issue("zk", "zk2.invalid"), []string{"zk2.invalid"},
 			func(s *Settings) { s.ClientHostCheck = false }, true},
+		{"an application there", ca.Issue("app", "app.invalid"), []string{"zk2.invalid"},
+			func(s *Settings) { s.ClientHostCheck = false }, false},
+		{"one that has the address of a host there", ca.Issue("app", "app.invalid"), []string{"localhost"},
+			func(s *Settings) { s.ClientHostCheck = false }, false},
+		{"an application, and hosts are not compared", ca.Issue("app", "app.invalid"), []string{"zk2.invalid"},
+			func(s *Settings) { s.NoHostCheck = true }, true},
 	} {
 		s := settings(t, t.TempDir(), ca.Issue("server", "localhost"), ca)
 		s.ClientHostCheck = true
@@ -178,19 +184,25 @@ func TestServersAreThoseOfTheConfiguration(t *testing.T) {
 		if (err == nil) != c.ok {
 			t.Errorf("%s is taken for one of %v: %v", c.name, c.hosts, err)
 		}
-		if err := isOf(t, source, client(ca, c.who), c.hosts); (err == nil) != c.ok {
+		port := func(l net.Listener) net.Listener { return source.Listener(l, false) }
+		if !source.settings.ClientHostCheck {
+			port = func(l net.Listener) net.Listener {
+				return source.PeerListener(l, false, func() []string { return append([]string{"app.invalid"}, c.hosts...) })
+			}
+		}
+		if err := isOf(t, port, client(ca, c.who), c.hosts); (err == nil) != c.ok {
 			t.Errorf("%s acts as one of %v: %v", c.name, c.hosts, err)
 		}
 	}
 }
 
-// isOf dials a port for anybody with a certificate, and reports whether a server with some hosts
-// may be who has dialed.
-func isOf(t *testing.T, source *Source, dial *tls.Config, hosts []string) error {
+// isOf dials a port that lets it in, and reports whether a server with some hosts may be who has
+// dialed.
+func isOf(t *testing.T, port func(net.Listener) net.Listener, dial *tls.Config, hosts []string) error {
 	t.Helper()
 	bare, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	l := source.Listener(bare, false)
+	l := port(bare)
 	defer l.Close()
 	answered := make(chan error, 1)
 	go func() {

@@ -194,6 +194,12 @@ func (m *material) until() time.Time {
 // comparesHosts reports whether the certificate of who dials must be for its address.
 func (s *Source) comparesHosts() bool { return s.settings.ClientHostCheck && !s.settings.NoHostCheck }
 
+// comparesMembers reports whether the certificate of who dials must be for one of some hosts,
+// which are given where it must: for its address as well, or by what stands in it alone.
+func (s *Source) comparesMembers(hosts func() []string) bool {
+	return hosts != nil && !s.settings.NoHostCheck
+}
+
 // server is how a connection that came in is shaken hands with: from one of the hosts, if
 // they are given and hosts are compared at all.
 func (s *Source) server(remote string, hosts func() []string) *tls.Config {
@@ -203,22 +209,23 @@ func (s *Source) server(remote string, hosts func() []string) *tls.Config {
 		SessionTicketsDisabled: true, // a ticket would outlive its certificate's authority
 	}
 	checkHost := s.comparesHosts()
-	if !checkHost && s.revocation == nil {
+	checkMember := s.comparesMembers(hosts)
+	if !checkHost && !checkMember && s.revocation == nil {
 		return c
 	}
 	c.VerifyConnection = func(state tls.ConnectionState) error {
 		if len(state.PeerCertificates) == 0 || len(state.VerifiedChains) == 0 {
 			return nil // the settings want a certificate and do not need it
 		}
+		ctx, cancel := s.inTime()
+		defer cancel()
 		if checkHost {
-			ctx, cancel := s.inTime()
-			defer cancel()
 			if err := s.isFor(ctx, state.VerifiedChains[0], remote, ""); err != nil {
 				return err
 			}
-			if hosts != nil && !s.isOneOf(ctx, hosts(), state.VerifiedChains[0], remote) {
-				return fmt.Errorf("the certificate of %s is for no server of the configuration", subject(state.PeerCertificates[0]))
-			}
+		}
+		if checkMember && !s.isOneOf(ctx, hosts(), state.VerifiedChains[0], remote) {
+			return fmt.Errorf("the certificate of %s is for no server of the configuration", subject(state.PeerCertificates[0]))
 		}
 		return s.notRevoked(state.VerifiedChains[0])
 	}

@@ -63,11 +63,11 @@ func (s *Source) isFor(ctx context.Context, chain []*x509.Certificate, address, 
 	return fmt.Errorf("%w; nor is it for its names %s", err, strings.Join(names, ", "))
 }
 
-// isOneOf reports whether a certificate is for one of some hosts; or is for the address
-// that it comes from, which was looked at before, and one of the hosts has.
+// isOneOf reports whether a certificate is for one of some hosts; or, where addresses are
+// compared, is for the one that it comes from, which was looked at before, and one of the hosts has.
 func (s *Source) isOneOf(ctx context.Context, hosts []string, chain []*x509.Certificate, address string) bool {
 	return slices.ContainsFunc(hosts, func(host string) bool { return verifyHost(chain, host) == nil }) ||
-		slices.ContainsFunc(hosts, func(host string) bool { return s.resolver.has(ctx, host, address) })
+		s.comparesHosts() && slices.ContainsFunc(hosts, func(host string) bool { return s.resolver.has(ctx, host, address) })
 }
 
 // inTime is for the look-ups of one handshake.

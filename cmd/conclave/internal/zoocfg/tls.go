@@ -44,10 +44,12 @@ func (r *reader) tlsKeys() map[string]setting {
 		"sslQuorum":               inEnsemble(used(flag(&peers.Serves), "false", "the ports for servers speak TLS, and so does what is dialed")),
 		"portUnification": inEnsemble(used(flag(&peers.PlainToo), "false", "those ports take connections with and without TLS. A running ensemble gets TLS in three rounds of restarts: "+
 			"first this alone, then `sslQuorum` beside it, then `sslQuorum` alone")),
-		membersOnly: inEnsemble(used(flag(&peers.MembersOnly), "true, and false with `reconfigEnabled`", "who connects to those ports has the certificate of a host "+
+		membersOnly: inEnsemble(used(flag(&peers.MembersOnly), "true, and false with `reconfigEnabled` or without `ssl.quorum.clientHostnameVerification`", "who connects to those ports has the certificate of a host "+
 			"that the configuration names, for its name or its address, so that a server joins once the others know it; else any certificate of the authority "+
 			"that is for the address it comes from is a server, though as a member it acts only with one for that member's host: it is "+
-			"sent all data, and its requests are taken in any name. Use an authority for these servers alone, or set it to true. It has no effect without `ssl.quorum.clientHostnameVerification`, nor beside "+
+			"sent all data, and its requests are taken in any name. Use an authority for these servers alone, or set it to true. "+
+			"With `ssl.quorum.clientHostnameVerification=false` the names and addresses that stand in the certificate count, and not where it comes from; "+
+			"then set it to true, or anybody with a certificate of the authority acts as any server. It has no effect beside "+
 			"`ssl.quorum.hostnameVerification=false`, `portUnification` or a `ssl.quorum.clientAuth` of `want` or `none`: who sets it to true is told so at the start. Not in Apache")),
 		"sslQuorumReloadCertFiles": used(flag(&peers.Settings.Reload), "false", reload),
 	}
@@ -108,7 +110,7 @@ func (r *reader) tls() {
 	clients.Serves = c.SecureAddr != "" || clients.PlainToo || later
 	c.Auth.X509 = clients.Serves
 	if _, given := r.seen[membersOnly]; !given {
-		peers.MembersOnly = !c.ReconfigEnabled
+		peers.MembersOnly = !c.ReconfigEnabled && peers.Settings.ClientHostCheck && !peers.Settings.NoHostCheck
 	}
 	peersSpeak := c.Ensemble != nil && (peers.Serves || peers.PlainToo)
 	r.idleTLS(ClientTLS, "without secureClientPort or client.portUnification no port for clients speaks TLS", func(string) bool { return clients.Serves })

@@ -73,9 +73,6 @@ func othersConnect(t *TLS) string {
 	if why := hostsUncompared(PeerTLS, t); why != "" {
 		all = append(all, why)
 	}
-	if !t.Settings.ClientHostCheck {
-		all = append(all, PeerTLS+"clientHostnameVerification=false turns it off")
-	}
 	if strings.EqualFold(t.Settings.ClientAuth, "want") {
 		all = append(all, "who shows no certificate connects, too, "+PeerTLS+"clientAuth is want")
 	}

@@ -24,8 +24,9 @@ sslQuorum=true
 ssl.quorum.keyStore.location=/tls/server.pem
 ssl.quorum.trustStore.location=/tls/authorities.pem
 # Certificates have names of pods, not the addresses that they have for a while. What another
-# server must have is the certificate of a host of the list below.
+# server must have is the certificate of a host of the list below, by its name.
 ssl.quorum.clientHostnameVerification=false
+conclave.sslQuorumMembersOnly=true
 {{- else }}
 clientPort=2181
 {{- end }}
