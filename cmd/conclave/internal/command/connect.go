@@ -36,8 +36,8 @@ type connection struct {
 	outputFlag
 	tlsFlags
 	saslFlag
+	authFlags
 	servers string
-	auth    []string
 	timeout time.Duration
 
 	distrust *distrust // of servers over TLS; nil for others
@@ -53,7 +53,7 @@ func (n *connection) addServers(c *cobra.Command) {
 	n.tlsFlags.add(c)
 	n.saslFlag.add(c)
 	c.Flags().StringVarP(&n.servers, "server", "s", "", "host:port[,host:port...][/chroot], or a URL zk+tls://host:port (default $CONCLAVE_STORE, else "+cli.DefaultServers+")")
-	c.Flags().StringArrayVar(&n.auth, "auth", nil, "credential to show, as digest:user:password; may be repeated")
+	n.authFlags.add(c, "")
 	c.Flags().DurationVar(&n.timeout, "timeout", 10*time.Second, "how long to wait for a server and for each answer")
 	c.ValidArgsFunction = n.completePath
 }
@@ -104,14 +104,8 @@ func (n *connection) options() (cli.Store, client.Options, error) {
 	if options.Proof, err = n.saslFlag.proof(); err != nil {
 		return servers, options, err
 	}
-	for _, text := range n.auth {
-		credential, err := cli.ParseAuth(text)
-		if err != nil {
-			return servers, options, err
-		}
-		options.Auth = append(options.Auth, credential)
-	}
-	return servers, options, nil
+	options.Auth, err = n.credentials()
+	return servers, options, err
 }
 
 // dial opens a session. After a second without one it says what is wrong.

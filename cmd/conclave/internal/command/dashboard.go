@@ -86,7 +86,7 @@ func (v *dashFlags) source() (*dashSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	top := topping{auth: v.auth, elections: dashElections, clients: dashClients, saslFlag: v.saslFlag}
+	top := topping{authFlags: v.authFlags, elections: dashElections, clients: dashClients, saslFlag: v.saslFlag}
 	top.tlsFlags, top.servers, top.timeout, top.inspection = v.tlsFlags, v.servers, v.timeout, v.inspection
 	o, err := top.overseer()
 	if err != nil {

@@ -104,6 +104,7 @@ func (p *manWriter) environment(c *cobra.Command) {
 		{"tls-ca", "CONCLAVE_TLS_CA, CONCLAVE_TLS_CERT, CONCLAVE_TLS_KEY", "the files of --tls-ca, --tls-cert and --tls-key"},
 		{"tls-ca", "CONCLAVE_TLS_PASSWORD", "opens those files"},
 		{"jaas", "CONCLAVE_JAAS", "the file of --jaas"},
+		{"auth-file", "CONCLAVE_AUTH_FILE", "the file of --auth-file"},
 		{"color", "NO_COLOR", "no colors, unless --color always asks for them"},
 	} {
 		if c.Flag(one.flag) != nil {

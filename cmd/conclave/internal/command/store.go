@@ -16,15 +16,15 @@ import (
 type storeFlags struct {
 	tlsFlags
 	saslFlag
+	authFlags
 	store string
-	auth  []string
 }
 
 func (s *storeFlags) add(c *cobra.Command) {
 	s.tlsFlags.add(c)
 	s.saslFlag.add(c)
 	c.Flags().StringVar(&s.store, "store", "", "`URL` of the store: zk://host:port[,host:port...][/chroot], file:///dir or one that conclave help run shows (default $CONCLAVE_STORE, else a directory of this machine and user)")
-	c.Flags().StringArrayVar(&s.auth, "auth", nil, "credential to show to ZooKeeper's servers, as digest:user:password; may be repeated")
+	s.authFlags.add(c, " to ZooKeeper's servers")
 	_ = c.RegisterFlagCompletionFunc("store", completeStore)
 }
 
@@ -78,8 +78,8 @@ func (s *storeFlags) named() (kind, target, error) {
 	if err != nil {
 		return kind{}, t, err
 	}
-	if len(s.auth) > 0 && k.scheme != "zookeeper" {
-		return kind{}, t, cli.Usage("other stores find their credentials where their own tools do", "--auth is for ZooKeeper's servers, not for %s", k.scheme)
+	if flag := s.given(); flag != "" && k.scheme != "zookeeper" {
+		return kind{}, t, cli.Usage("other stores find their credentials where their own tools do", "%s is for ZooKeeper's servers, not for %s", flag, k.scheme)
 	}
 	if t.dial, err = s.tlsFlags.dial(t.Store); err != nil {
 		return kind{}, t, err
@@ -95,13 +95,9 @@ func (s *storeFlags) named() (kind, target, error) {
 		if t.proof, err = s.saslFlag.proof(); err != nil {
 			return kind{}, t, err
 		}
-	}
-	for _, text := range s.auth {
-		credential, err := cli.ParseAuth(text)
-		if err != nil {
+		if t.auth, err = s.credentials(); err != nil {
 			return kind{}, t, err
 		}
-		t.auth = append(t.auth, credential)
 	}
 	return k, t, nil
 }

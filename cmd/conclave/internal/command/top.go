@@ -19,7 +19,7 @@ import (
 type topping struct {
 	inspecting
 	saslFlag
-	auth      []string
+	authFlags
 	once      bool
 	interval  time.Duration
 	clients   int
@@ -68,7 +68,7 @@ libraries by dump; those of this project are looked at in a session, with --auth
 	}
 	v.inspecting.add(c)
 	v.saslFlag.add(c)
-	c.Flags().StringArrayVar(&v.auth, "auth", nil, "credential to show where elections are looked at, as digest:user:password; may be repeated")
+	v.authFlags.add(c, " where elections are looked at")
 	c.Flags().BoolVar(&v.once, "once", false, "print one page even on a terminal")
 	c.Flags().DurationVar(&v.interval, "interval", 2*time.Second, "time between two looks")
 	c.Flags().IntVar(&v.clients, "clients", 100, "how many clients are shown; 0 asks for none")

@@ -46,7 +46,7 @@ func (v *topping) overseer() (*overseer, error) {
 	o.asker, o.adminPort, o.timeout = asker{dial}, v.adminPort, v.timeout
 	o.open = func(ctx context.Context, servers string) (*opened, error) {
 		scheme, _, _ := strings.Cut(store.URL, "://")
-		f := storeFlags{tlsFlags: v.tlsFlags, saslFlag: v.saslFlag, auth: v.auth, store: scheme + "://" + servers}
+		f := storeFlags{tlsFlags: v.tlsFlags, saslFlag: v.saslFlag, authFlags: v.authFlags, store: scheme + "://" + servers}
 		return f.look(ctx)
 	}
 	return o, nil

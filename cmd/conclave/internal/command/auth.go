@@ -1,0 +1,76 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+)
+
+// authFlags say what a command shows to ZooKeeper's servers. What stands on a command line,
+// everybody on the machine can read; a file has readers of its own.
+type authFlags struct {
+	auth     []string
+	authFile string
+}
+
+func (f *authFlags) add(c *cobra.Command, shown string) {
+	c.Flags().StringArrayVar(&f.auth, "auth", nil, "credential to show"+shown+", as digest:user:password; may be repeated. Other users of this machine can see it: keep one that matters in --auth-file")
+	c.Flags().StringVar(&f.authFile, "auth-file", "", "`FILE` with such credentials, one a line (default $CONCLAVE_AUTH_FILE)")
+}
+
+// given is the flag that is set, "" for none.
+func (f *authFlags) given() string {
+	switch {
+	case len(f.auth) > 0:
+		return "--auth"
+	case f.authFile != "":
+		return "--auth-file"
+	}
+	return ""
+}
+
+// credentials are those of the flags, and of the file that the environment names if they name none.
+func (f *authFlags) credentials() (all []client.Credential, err error) {
+	for _, text := range f.auth {
+		credential, err := cli.ParseAuth(text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, credential)
+	}
+	path := cmp.Or(f.authFile, os.Getenv("CONCLAVE_AUTH_FILE"))
+	if path == "" {
+		return all, nil
+	}
+	const hint = "--auth-file or CONCLAVE_AUTH_FILE names a file with lines such as digest:USER:PASSWORD"
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.Usage(hint, "%s: no such file", path)
+	} else if err != nil {
+		return nil, cli.Usage(hint, "%w", err)
+	}
+	number := 0
+	for line := range strings.Lines(string(text)) {
+		number++
+		line = strings.TrimRight(line, "\r\n") // a password may begin or end with a space
+		if strings.TrimSpace(line) == "" || line[0] == '#' {
+			continue
+		}
+		credential, err := cli.ParseAuth(line)
+		if err != nil {
+			return nil, cli.Usage(hint, "%s:%d: a credential has no scheme", path, number)
+		}
+		all = append(all, credential)
+	}
+	if len(all) == len(f.auth) {
+		return nil, cli.Usage(hint, "%s has no credential", path)
+	}
+	return all, nil
+}
