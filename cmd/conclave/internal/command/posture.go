@@ -54,10 +54,13 @@ func posture(config *zoocfg.Config, cfg *server.Config) string {
 		say("audit", "nobody writes down who changes what (audit.enable=false)")
 	}
 	say("backups", "%s", config.Backup.String())
-	if h := config.HTTP; h.Address != "" && h.Changes {
-		say("dashboard", "%s: everybody on this machine reads, and changes what anyone may (conclave.httpChanges)", h.Address)
-	} else if h.Address != "" {
-		say("dashboard", "%s: everybody on this machine reads what anyone may, and changes nothing", h.Address)
+	if h := config.HTTP; h.Address != "" {
+		does := "changes nothing"
+		if h.Changes {
+			does = "changes what anyone may (conclave.httpChanges)"
+		}
+		say("dashboard", "%s: everybody on this machine reads what anyone may, and %s", h.Address, does)
+		say("dashboard", "it shows the paths of all writes, and the ids of sessions: who knows one can take it over at the port for clients")
 	}
 	if config.TraceEndpoint != "" {
 		say("traces", "%s is sent spans of %v of all writes, with their paths", redact.URL(config.TraceEndpoint), cfg.Trace.Ratio)

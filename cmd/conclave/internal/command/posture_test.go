@@ -44,9 +44,10 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 		"an audit log": {lines: "audit.enable=true\nconclave.auditFile=/var/log/audit", want: []string{
 			"audit      /var/log/audit has a line for each change that a client makes or tries; it does not hold clients up if it cannot be written"}},
 		"a dashboard": {lines: "conclave.httpAddress=127.0.0.1:8080", want: []string{
-			"backups    none: this server takes no backups by itself\ndashboard  127.0.0.1:8080: everybody on this machine reads what anyone may, and changes nothing"}},
+			"backups    none: this server takes no backups by itself\ndashboard  127.0.0.1:8080: everybody on this machine reads what anyone may, and changes nothing\n" +
+				"dashboard  it shows the paths of all writes, and the ids of sessions: who knows one can take it over at the port for clients"}},
 		"a dashboard with changes": {lines: "conclave.httpAddress=127.0.0.1:8080\nconclave.httpChanges=true", want: []string{
-			"backups    none: this server takes no backups by itself\ndashboard  127.0.0.1:8080: everybody on this machine reads, and changes what anyone may (conclave.httpChanges)"}},
+			"backups    none: this server takes no backups by itself\ndashboard  127.0.0.1:8080: everybody on this machine reads what anyone may, and changes what anyone may (conclave.httpChanges)"}},
 		"traces": {lines: "conclave.traceEndpoint=http://u:p@collector:4318\nconclave.traceRatio=0.01", want: []string{
 			"backups    none: this server takes no backups by itself\ntraces     http://xxxxx@collector:4318/v1/traces is sent spans of 0.01 of all writes, with their paths"}},
 		"backups": {lines: "conclave.backupPlace=/backup\nconclave.backupEvery=5m\nconclave.backupKeepFor=30d", want: []string{
