@@ -28,7 +28,7 @@ func (w *ensembleStorm) fault() {
 		w.say("peace")
 		time.Sleep(70 * time.Second) // what was said is as good as forgotten
 	}
-	switch w.random.IntN(14) {
+	switch w.random.IntN(15) {
 	case 0, 1:
 		if a = w.leader(); a == nil {
 			return
@@ -59,11 +59,7 @@ func (w *ensembleStorm) fault() {
 		w.say("cut %d from %d", a.id, b.id)
 		w.net.Cut(a.id, b.id, true)
 	case 7:
-		w.say("isolate %d", a.id)
-		for _, m := range w.machines[1:] {
-			w.net.Cut(a.id, m.id, true)
-			w.net.Cut(m.id, a.id, true)
-		}
+		w.isolate(a)
 		if w.random.IntN(2) == 0 {
 			w.say("reset all programs, which may go to %d", a.id)
 			w.net.Reset(func(from, to int) bool { return from >= programMachine || to >= programMachine })
@@ -88,8 +84,40 @@ func (w *ensembleStorm) fault() {
 			w.net.Cut(m.id, p.machine, true)
 			w.net.Cut(p.machine, m.id, true)
 		}
+	case 12:
+		w.strand(w.programs[w.random.IntN(stormPrograms)], a)
 	default:
 		w.change()
+	}
+}
+
+// strand has a program at a server that is behind: it comes there before or after the others are
+// gone.
+func (w *ensembleStorm) strand(p *program, a *machine) {
+	w.say("leave %d alone to the program of %d", a.id, p.machine)
+	before := w.random.IntN(4) > 0
+	if !before {
+		w.isolate(a)
+		time.Sleep(time.Duration(w.random.IntN(400)) * time.Millisecond)
+	}
+	for _, m := range w.machines[1:] {
+		w.net.Cut(m.id, p.machine, m != a)
+		w.net.Cut(p.machine, m.id, m != a)
+	}
+	w.net.Reset(func(from, to int) bool { return from == p.machine || to == p.machine })
+	time.Sleep(time.Duration(w.random.IntN(1000)) * time.Millisecond)
+	if before {
+		w.isolate(a)
+		time.Sleep(time.Duration(w.random.IntN(1000)) * time.Millisecond)
+	}
+}
+
+// isolate cuts a server from all others, and not from the programs.
+func (w *ensembleStorm) isolate(a *machine) {
+	w.say("isolate %d", a.id)
+	for _, m := range w.machines[1:] {
+		w.net.Cut(a.id, m.id, true)
+		w.net.Cut(m.id, a.id, true)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/conclave-project/conclave/internal/bubble"
 	"github.com/conclave-project/conclave/internal/jute"
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -35,6 +36,7 @@ var stormMutants = []struct {
 			return dial(ctx, network, net.JoinHostPort(host, port[:3]+"8")) // 2888, 3888
 		}
 	}},
+	{"fast-clocks", "the clocks of servers are twice as fast, so that sessions expire early", func(c *Config) { c.Clock = bubble.Clock(2) }},
 	{"unsynced-log", "no record of the log is synced", func(c *Config) { c.FS = forgetful{c.FS} }},
 }
 

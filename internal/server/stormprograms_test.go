@@ -88,12 +88,17 @@ func (p *program) live() {
 	}
 	p.own(c, "")
 	p.watch, p.seen, p.unsure = nil, 0, ""
+	looking, stop := context.WithCancel(p.w.stopped)
+	var looks sync.WaitGroup
+	looks.Go(func() { p.lookAround(looking, c) })
 	for range 20 + p.random.IntN(400) {
 		if err := p.step(c); errors.Is(err, zk.ErrSessionExpired) || p.w.stopped.Err() != nil {
 			break
 		}
 		time.Sleep(time.Duration(5+p.random.IntN(100)) * time.Millisecond)
 	}
+	stop()
+	looks.Wait()
 	if until, proven := c.ProvenUntil(); errors.Is(c.Err(), zk.ErrSessionExpired) && proven && p.w.clock.Now() < until {
 		p.w.breach("session %v has expired and is proven for %v more", c.SessionID(), until.Sub(p.w.clock.Now()))
 	}
@@ -122,7 +127,7 @@ func (p *program) log() func(client.Event) {
 // step is one thing that a program does. Its error says that it was not done, or perhaps.
 func (p *program) step(c *client.Client) error {
 	ctx := p.w.stopped
-	does := p.random.IntN(12)
+	does := p.random.IntN(10)
 	if _, holds := p.owner(); p.quiet && holds != "" {
 		does = []int{0, 7}[p.random.IntN(2)]
 	}
@@ -146,8 +151,6 @@ func (p *program) step(c *client.Client) error {
 	case 8:
 		_, err := c.Prove(ctx, 0)
 		return err
-	case 9, 10:
-		return p.judge(ctx, c, p.w.programs[p.random.IntN(stormPrograms)])
 	default:
 		return p.compare(ctx, c)
 	}
@@ -255,6 +258,16 @@ func (p *program) stillHolds(ctx context.Context, c *client.Client) error {
 		p.w.breach("session %v is alive, and its %s is gone (%v)", c.SessionID(), holds, found)
 	}
 	return err
+}
+
+// lookAround judges what the others hold, for as long as the session lives: also while a write of
+// this one waits for the leader.
+func (p *program) lookAround(ctx context.Context, c *client.Client) {
+	random := rand.New(rand.NewPCG(uint64(c.SessionID()), 3))
+	for ctx.Err() == nil && !errors.Is(c.Err(), zk.ErrSessionExpired) {
+		_ = p.judge(ctx, c, p.w.programs[random.IntN(stormPrograms)])
+		time.Sleep(time.Duration(10+random.IntN(60)) * time.Millisecond)
+	}
 }
 
 // judge sees that what another program holds is there as long as that one may rely on it.
