@@ -191,7 +191,7 @@ sim: ## 2,000 seeds of the simulator, in a minute
 .PHONY: sim-long
 sim-long: ## 20,000 seeds, and every known bug put back
 	go run ./cmd/conclave sim --seeds 20000
-	go run ./cmd/conclave sim --mutants --seeds 2000
+	go run ./test/mutants -only simulator
 
 .PHONY: model
 model: ## every order of events in the full scopes of the model checker, and every known bug put back
