@@ -8,12 +8,12 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// identified is a connection that knows whether a certificate was shown on it that is for
-// one of some hosts.
+// identified is a connection that knows whether what was proved on it, by a certificate or by
+// SASL, is for one of some hosts.
 type identified interface{ IsOf(hosts []string) error }
 
 // actsAs judges whether who has dialed may act as a server with some hosts; any may that no
-// certificate speaks for, and as a server that no configuration names.
+// certificate and no proof of a host speaks for, and as a server that no configuration names.
 func actsAs(socket net.Conn, server quorum.ID, hosts []string) error {
 	if c, ok := socket.(identified); ok && len(hosts) > 0 {
 		if err := c.IsOf(hosts); err != nil {
@@ -23,8 +23,8 @@ func actsAs(socket net.Conn, server quorum.ID, hosts []string) error {
 	return nil
 }
 
-// HostsOf returns the hosts for one of which a certificate must be that is shown by a server with
-// that number: its own in the configuration in force and in the proposed one. None: any will
+// HostsOf returns the hosts for one of which a certificate or a proof must be that comes from a
+// server with that number: its own in the configuration in force and in the proposed one. None: any will
 // do. It is called by any goroutine, and calls nothing of this package.
 type HostsOf func(quorum.ID) []string
 

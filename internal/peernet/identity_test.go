@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/sasl"
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
@@ -127,5 +128,53 @@ func TestConfigurationEndsConnectionsOfStrangers(t *testing.T) {
 		raw.send(notification(1, int64(10+i)))
 		member.receives(t, quorum.ID(2+i), int64(10+i))
 		raw.Close()
+	}
+}
+
+// ticket is a proof that a third party has made: a name that is true.
+type ticket struct{ name string }
+
+func (k *ticket) Next(token []byte) ([]byte, bool, error) {
+	k.name = string(token)
+	return nil, true, nil
+}
+
+func (k *ticket) Names() (proved, acts string) { return k.name, k.name }
+
+// A server of Kerberos has proved of which host it is, and acts as no server of another one.
+func TestServersThatProveTheirHostActAsThemselvesAlone(t *testing.T) {
+	leavesNothing(t)
+	proofs := &Proofs{Must: true, Server: func() sasl.Server { return &ticket{} },
+		Admit: func(proved, _ string) (string, error) { return proved, nil }}
+	hosts := func(id quorum.ID) []string { return map[quorum.ID][]string{2: {"two"}, 3: {"drei", "Three"}}[id] }
+	leader := startServer(t, func(o *LinksOptions) { o.Proofs, o.Hosts = proofs, hosts })
+	member := newParticipant(t, 1, listen(t, "127.0.0.1:0"), newBook(), func(o *VotesOptions) { o.Proofs, o.Hosts = proofs, hosts })
+	proof := peerwire.AppendProof(nil, peerwire.ProofGoesOn, []byte("three"))
+	for id, may := range map[quorum.ID]bool{2: false, 3: true, 9: true} {
+		link := dialRaw(t, leader.address)
+		hello := zab.Message{Kind: zab.KindFollowerInfo, Hello: zab.Hello{Server: id}}
+		_, err := link.Write(peerwire.AppendMessage(proof, &hello, peerwire.FromLearner))
+		must(t, err)
+		_, _, err = receiveProof(link)
+		must(t, err)
+		vote := dialParticipant(t, member, id, peerwire.Address{Host: "127.0.0.1", Port: 1})
+		_, err = vote.Write(proof)
+		must(t, err)
+		_, _, err = receiveProof(vote)
+		must(t, err)
+		vote.send(notification(id, int64(id)))
+		if may {
+			leader.next("up")
+			leader.next("message")
+			member.receives(t, id, int64(id))
+			link.Close()
+			vote.Close()
+			leader.next("down")
+			continue
+		}
+		ends(t, link)
+		ends(t, vote)
+		none(t, "a link", leader.calls)
+		none(t, "a vote", member.notices)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/peerwire"
@@ -24,8 +26,8 @@ type Proofs struct {
 	// Must refuses a server that proves nothing.
 	Must bool
 	// Admit judges whether a server that has proved a name is one of the ensemble, and may
-	// act under the other name. Nil: any is.
-	Admit func(proved, acts string) error
+	// act under the other name, and returns the host of which it is the server, "" for any. Nil: any is.
+	Admit func(proved, acts string) (host string, err error)
 }
 
 // proofRoundsMax is how often an exchange goes to and fro, as in Apache ZooKeeper.
@@ -102,42 +104,44 @@ func (p *Proofs) accepted(socket net.Conn, deadline time.Time) (net.Conn, error)
 		if p.Must {
 			return nil, errors.Join(errNotProved, err)
 		}
-		return &begun{socket, head[:n:n]}, nil // an error comes again
+		return &admitted{Conn: socket, first: head[:n:n]}, nil // an error comes again
 	}
-	if err := p.judge(socket, head[:]); err != nil {
+	host, err := p.judge(socket, head[:])
+	if err != nil {
 		_ = sendProof(socket, peerwire.ProofRefused, []byte{})
 		return nil, fmt.Errorf("peernet: a server fails to prove who it is: %w", err)
 	}
-	return socket, nil
+	return &admitted{Conn: socket, host: host}, nil
 }
 
-// judge carries out an exchange whose mark has been read into head.
-func (p *Proofs) judge(socket net.Conn, head []byte) error {
+// judge carries out an exchange whose mark has been read into head, and returns the host that it
+// has proved, "" for any.
+func (p *Proofs) judge(socket net.Conn, head []byte) (host string, err error) {
 	s := p.Server()
 	for round := 0; ; round++ {
 		if round > 0 {
 			if _, err := io.ReadFull(socket, head[:peerwire.ProofMarkBytes]); err != nil {
-				return err
+				return "", err
 			}
 		}
 		_, token, err := proofAfterMark(socket, head)
 		if err != nil {
-			return err
+			return "", err
 		}
 		answer, done, err := s.Next(token)
 		if err == nil && done && p.Admit != nil {
-			err = p.Admit(s.Names())
+			host, err = p.Admit(s.Names())
 		}
 		switch {
 		case err != nil:
-			return err
+			return "", err
 		case done:
-			return sendProof(socket, peerwire.ProofHolds, answer)
+			return host, sendProof(socket, peerwire.ProofHolds, answer)
 		case round == proofRoundsMax:
-			return errors.New("the exchange has no end")
+			return "", errors.New("the exchange has no end")
 		}
 		if err := sendProof(socket, peerwire.ProofGoesOn, answer); err != nil {
-			return err
+			return "", err
 		}
 	}
 }
@@ -176,28 +180,41 @@ func proofAfterMark(socket net.Conn, head []byte) (peerwire.ProofStatus, []byte,
 	return status, token, nil
 }
 
-// begun is a connection of which the first bytes were looked at.
-type begun struct {
+// admitted is a connection whose other end was let in.
+type admitted struct {
 	net.Conn
-	first []byte
+	first []byte // what was looked at, and is still to be read
+	host  string // whose server the other end has proved to be, "" if it has proved no host
 }
 
-func (b *begun) Read(into []byte) (int, error) {
-	if len(b.first) == 0 {
-		return b.Conn.Read(into)
+func (a *admitted) Read(into []byte) (int, error) {
+	if len(a.first) == 0 {
+		return a.Conn.Read(into)
 	}
-	n := copy(into, b.first)
-	b.first = b.first[n:]
+	n := copy(into, a.first)
+	a.first = a.first[n:]
 	return n, nil
 }
 
-// IsOf implements identified.
-func (b *begun) IsOf(hosts []string) error {
-	if c, ok := b.Conn.(identified); ok {
+// IsOf implements identified: both the host that was proved and the certificate are judged.
+func (a *admitted) IsOf(hosts []string) error {
+	named := func(host string) bool { return strings.EqualFold(host, a.host) }
+	if a.host != "" && !slices.ContainsFunc(hosts, named) {
+		return fmt.Errorf("it has proved to be the server of %s, which is none of its hosts: %s", a.host, strings.Join(hosts, ", "))
+	}
+	if c, ok := a.Conn.(identified); ok {
 		return c.IsOf(hosts)
 	}
 	return nil
 }
 
+// CloseWrite says that nothing more is sent.
+func (a *admitted) CloseWrite() error {
+	if half, ok := a.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
 // NetConn returns the connection below, see bare.
-func (b *begun) NetConn() net.Conn { return bare(b.Conn) }
+func (a *admitted) NetConn() net.Conn { return bare(a.Conn) }

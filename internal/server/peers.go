@@ -313,25 +313,26 @@ func (p *peers) hostsOf(id quorum.ID) []string {
 }
 
 // proofs returns how servers prove who they are. A server that acts as another is refused,
-// and so is one with the name of a host that is none of the ensemble's.
+// and so is one with the name of a host that is none of the ensemble's. What it says then of its
+// number is compared with the host, see hostsOf.
 func (p *peers) proofs() *peernet.Proofs {
 	cfg := &p.server.cfg
 	if cfg.PeerProofs == nil {
 		return nil
 	}
 	proofs := *cfg.PeerProofs
-	proofs.Admit = func(proved, acts string) error {
+	proofs.Admit = func(proved, acts string) (string, error) {
 		if proved != acts {
-			return fmt.Errorf("%s wants to act as %s", proved, acts)
+			return "", fmt.Errorf("%s wants to act as %s", proved, acts)
 		}
 		if cfg.HostOf == nil {
-			return nil
+			return "", nil
 		}
 		host, ok := cfg.HostOf(proved)
 		if !ok || !p.known.Load().has(host) {
-			return fmt.Errorf("%s is no server of the ensemble: SERVICE/HOST@REALM with a host of its configuration is", proved)
+			return "", fmt.Errorf("%s is no server of the ensemble: SERVICE/HOST@REALM with a host of its configuration is", proved)
 		}
-		return nil
+		return host, nil
 	}
 	return &proofs
 }
