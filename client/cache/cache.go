@@ -31,10 +31,12 @@ type Znode struct {
 	Data []byte
 	// Stat follows the children, too. Aversion may be old: no watch tells of ACLs.
 	Stat zk.Stat
-	// Err is why the znode, which is there, could not be read: zk.ErrNoAuth, or
-	// client.ErrReplyTooLong. Then Data and Stat are empty, and nothing below it is
-	// known but what has changed since. When it is written it is read again, and if it
-	// can be, all below it.
+	// Err is why the znode, which is there, could not be read: zk.ErrNoAuth,
+	// client.ErrReplyTooLong or client.ErrRequestTooLong. When it is written it is read
+	// again, and if it can be, all below it. Any other error of a server is taken for one
+	// that passes: it is read again each second. Data and Stat are empty then, unless its
+	// children alone could not be listed; of what is below it nothing may be known but
+	// what has changed since.
 	Err error
 }
 
@@ -57,6 +59,7 @@ type Cache struct {
 	work    []task                     // in the order in which it came
 	dirty   map[string]bool            // in work because of an event
 	numbers map[string]bool            // in work because of an event of a child
+	retried map[string]bool            // read again after a pause
 	more    chan struct{}              // of 1: there is work
 	walk    *walk                      // the newest; nil when it could not be finished
 	round   uint64                     // its number
@@ -73,10 +76,8 @@ func New(ctx context.Context, c *client.Client, path string, o Options) (*Cache,
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	k := &Cache{client: c, path: path, most: cmp.Or(max(0, o.InFlightMax), inFlightMax), watch: w,
-		ended: make(chan struct{}), barrier: make(chan chan struct{}), znodes: make(map[string]*entry),
-		kids: make(map[string]map[string]bool), dirty: make(map[string]bool), numbers: make(map[string]bool),
-		more: make(chan struct{}, 1), first: make(chan struct{}), readers: make(map[*Changes]bool)}
+	k := empty(c, path, cmp.Or(max(0, o.InFlightMax), inFlightMax))
+	k.watch = w
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	k.begin()
 	if !c.Go(func(session context.Context) {
@@ -95,6 +96,15 @@ func New(ctx context.Context, c *client.Client, path string, o Options) (*Cache,
 		k.Close()
 		return nil, fmt.Errorf("cache: copy %s: %w", path, ctx.Err())
 	}
+}
+
+// empty is a Cache that has nothing yet, and follows nothing.
+func empty(c *client.Client, path string, most int) *Cache {
+	return &Cache{client: c, path: path, most: most,
+		ended: make(chan struct{}), barrier: make(chan chan struct{}), znodes: make(map[string]*entry),
+		kids: make(map[string]map[string]bool), dirty: make(map[string]bool), numbers: make(map[string]bool),
+		retried: make(map[string]bool), more: make(chan struct{}, 1), first: make(chan struct{}),
+		readers: make(map[*Changes]bool)}
 }
 
 // Close ends the copy, and waits until nothing of it is left running.

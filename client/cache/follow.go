@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"sync"
@@ -19,9 +20,10 @@ type entry struct {
 // task is a read that is to be made, or the place of a Sync among them.
 type task struct {
 	path  string
+	op    zk.Op         // OpGetData; OpExists for the numbers alone, as a child came or went; of a walk, see apply
 	round uint64        // of the newest walk when it was taken
 	walk  *walk         // nil for a read because of an event
-	stat  bool          // only the numbers, because a child came or went
+	why   error         // of a walk: why the children could not be read
 	done  chan struct{} // of a Sync, instead of a read
 }
 
@@ -29,15 +31,15 @@ type task struct {
 // its end is there no more.
 type walk struct{ left int }
 
-// retryPause is the pause before another walk where one has failed on a connection that
-// goes on.
+// retryPause is the pause before a znode is read again where a server has answered with an
+// error that may pass.
 const retryPause = time.Second
 
 // begin begins a walk. Mutex mu is held, or nobody else has the Cache yet.
 func (k *Cache) begin() {
 	k.round++
 	k.walk = &walk{left: 1}
-	k.push(task{path: k.path, walk: k.walk})
+	k.push(task{path: k.path, op: zk.OpMultiRead, walk: k.walk})
 }
 
 // push puts a task at the end of the work. Mutex mu is held.
@@ -119,20 +121,26 @@ func (k *Cache) keepEvents() {
 func (k *Cache) onEvent(event zk.Event) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch {
-	case event.Type == zk.EventNone:
+	if event.Type == zk.EventNone {
 		k.begin() // events may be missing
-	case !k.dirty[event.Path]:
-		k.dirty[event.Path] = true
-		k.push(task{path: event.Path})
+	} else {
+		k.readAgain(event.Path)
 	}
 	// The watch does not tell that the numbers of the parent are others now.
 	if event.Path != k.path && (event.Type == zk.EventNodeCreated || event.Type == zk.EventNodeDeleted) {
 		parent, _ := zk.SplitPath(event.Path)
 		if !k.dirty[parent] && !k.numbers[parent] {
 			k.numbers[parent] = true
-			k.push(task{path: parent, stat: true})
+			k.push(task{path: parent, op: zk.OpExists})
 		}
+	}
+}
+
+// readAgain has a znode read, once for all that asks for it meanwhile. Mutex mu is held.
+func (k *Cache) readAgain(path string) {
+	if !k.dirty[path] {
+		k.dirty[path] = true
+		k.push(task{path: path, op: zk.OpGetData})
 	}
 }
 
@@ -146,7 +154,7 @@ func (k *Cache) take() []task {
 		k.work = k.work[1:]
 		switch {
 		case one.done != nil:
-		case one.stat:
+		case one.op == zk.OpExists:
 			delete(k.numbers, one.path)
 		case one.walk == nil:
 			delete(k.dirty, one.path)
@@ -167,16 +175,13 @@ func (k *Cache) read(batch []task) {
 		if one.done != nil {
 			continue
 		}
-		r := zk.Request{Op: zk.OpGetData, Path: one.path}
-		switch {
-		case one.stat:
-			r.Op = zk.OpExists
-		case one.walk != nil:
-			r = zk.Request{Op: zk.OpMultiRead, Ops: []zk.Request{r, {Op: zk.OpGetChildren, Path: one.path}}}
+		r := zk.Request{Op: one.op, Path: one.path}
+		if one.op == zk.OpMultiRead {
+			r = zk.Request{Op: one.op, Ops: []zk.Request{{Op: zk.OpGetData, Path: one.path}, {Op: zk.OpGetChildren, Path: one.path}}}
 		}
 		var err error
 		if futures[i], err = k.client.Submit(k.ctx, r); err != nil {
-			k.breaks(one, err)
+			k.apply(one, zk.Result{}, err)
 		}
 	}
 	for i, one := range batch {
@@ -203,58 +208,61 @@ func (k *Cache) synchronized(done chan struct{}) {
 
 func (k *Cache) whole() bool { return k.walk != nil && k.walk.left == 0 }
 
-// breaks ends the walk during or after which a read was taken that has failed. After a
-// lost connection the watch says that events may be missing, and another one begins. It
-// may have begun already, for failures are collected late: it reads this one, too.
-func (k *Cache) breaks(one task, err error) {
+// breaks ends the walk during or after which a read was taken whose connection was lost.
+// The watch says that events may be missing, and another walk begins. It may have begun
+// already, for failures are collected late: it reads this one, too.
+func (k *Cache) breaks(one task) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if one.round < k.round || k.walk == nil {
-		return // another one has begun, or will
+	if one.round == k.round {
+		k.walk = nil
 	}
-	k.walk = nil
-	if errors.Is(err, zk.ErrConnectionLoss) || k.ctx.Err() != nil {
-		return
-	}
-	time.AfterFunc(retryPause, func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if k.walk == nil {
-			k.begin()
-		}
-	})
+}
+
+// lost reports whether a read has failed that no server has answered or refused: its
+// connection was lost, or the session or the Cache has ended. Every other failure is one
+// of the znode, and costs no other one.
+func (k *Cache) lost(err error) bool {
+	return err != nil && (errors.Is(err, zk.ErrConnectionLoss) || k.ctx.Err() != nil || k.client.Err() != nil)
 }
 
 // apply takes over what a read has shown.
+//
+// A walk reads data and children together. Where they are too long together, it goes on
+// with the children, and with the data after that, so that one of them is there at least.
 func (k *Cache) apply(one task, result zk.Result, err error) {
-	if err == nil && one.walk != nil {
-		for _, sub := range result.Sub {
-			if err == nil && sub.Code != zk.OK {
-				err = sub.Code
-			}
-		}
+	if err == nil && one.op == zk.OpMultiRead {
+		err = failureOf(result)
 	}
-	why := unreadable(err)
-	if err != nil && why == nil && !errors.Is(err, zk.ErrNoNode) {
-		k.breaks(one, err)
+	if k.lost(err) {
+		k.breaks(one)
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
-	case one.stat && err == nil:
-		k.count(one.path, result.Stat)
-	case why != nil:
-		k.set(one, Znode{Path: one.path, Err: why})
-	case err != nil:
+	case errors.Is(err, zk.ErrNoNode):
 		k.remove(one.path)
-	case one.walk == nil && k.unread(one.path):
-		k.walkFrom(one.path)
-	case one.walk == nil:
-		k.set(one, Znode{Path: one.path, Data: result.Data, Stat: result.Stat})
-	default:
+	case one.op == zk.OpMultiRead && beyondLimit(err):
+		k.push(task{path: one.path, op: zk.OpGetChildren, walk: one.walk})
+		return
+	case one.op == zk.OpGetChildren:
+		k.push(task{path: one.path, op: zk.OpGetData, walk: one.walk, why: reason(err)})
+		if err == nil {
+			k.walkBelow(one, result.Children)
+		}
+		return
+	case err != nil:
+		k.set(one, Znode{Path: one.path, Err: reason(err)})
+	case one.op == zk.OpExists:
+		k.count(one.path, result.Stat)
+	case one.op == zk.OpMultiRead:
 		k.set(one, Znode{Path: one.path, Data: result.Sub[0].Data, Stat: result.Sub[0].Stat})
 		k.walkBelow(one, result.Sub[1].Children)
+	case one.walk == nil && k.unread(one.path):
+		k.walkFrom(one.path)
+	default:
+		k.set(one, Znode{Path: one.path, Data: result.Data, Stat: result.Stat, Err: one.why})
 	}
 	if one.walk != nil {
 		if one.walk.left--; one.walk.left == 0 && one.walk == k.walk {
@@ -263,7 +271,7 @@ func (k *Cache) apply(one task, result zk.Result, err error) {
 	}
 }
 
-// unread reports whether a znode is in the copy without its data, and without what is
+// unread reports whether a znode is in the copy without its data, or without what is
 // below it. Mutex mu is held.
 func (k *Cache) unread(path string) bool {
 	e := k.znodes[path]
@@ -277,7 +285,7 @@ func (k *Cache) unread(path string) bool {
 func (k *Cache) walkFrom(path string) {
 	if k.walk != nil {
 		k.walk.left++
-		k.push(task{path: path, walk: k.walk})
+		k.push(task{path: path, op: zk.OpMultiRead, walk: k.walk})
 	}
 }
 
@@ -287,7 +295,7 @@ func (k *Cache) walkBelow(one task, children []string) {
 	gone := maps.Clone(k.kids[one.path])
 	one.walk.left += len(children)
 	for _, name := range children {
-		k.push(task{path: zk.JoinPath(one.path, name), walk: one.walk})
+		k.push(task{path: zk.JoinPath(one.path, name), op: zk.OpMultiRead, walk: one.walk})
 		delete(gone, name)
 	}
 	for name := range gone {
@@ -295,14 +303,50 @@ func (k *Cache) walkBelow(one task, children []string) {
 	}
 }
 
-// unreadable returns why a znode that is there cannot be read, nil for other errors.
-func unreadable(err error) error {
-	for _, why := range []error{zk.ErrNoAuth, client.ErrReplyTooLong} {
+// failureOf is why data or children were not read, nil if both were.
+func failureOf(result zk.Result) error {
+	if len(result.Sub) != 2 {
+		return zk.ErrMarshalling
+	}
+	return cmp.Or(result.Sub[0].Code, result.Sub[1].Code).Err()
+}
+
+// beyondLimit reports whether a read has failed because of its length. ErrMarshalling is how
+// Conclave's servers answer a multiRead whose reply would be longer than 32 MiB.
+func beyondLimit(err error) bool {
+	return errors.Is(err, client.ErrReplyTooLong) || errors.Is(err, client.ErrRequestTooLong) || errors.Is(err, zk.ErrMarshalling)
+}
+
+// reason is why a znode that is there cannot be read, as Znode.Err shows it.
+func reason(err error) error {
+	for _, why := range []error{client.ErrReplyTooLong, client.ErrRequestTooLong} {
 		if errors.Is(err, why) {
 			return why
 		}
 	}
-	return nil
+	if code, ok := errors.AsType[zk.Code](err); ok {
+		return code
+	}
+	return err
+}
+
+// mayPass reports whether a znode may be readable soon without being written.
+func mayPass(why error) bool {
+	return why != nil && why != zk.ErrNoAuth && why != client.ErrReplyTooLong && why != client.ErrRequestTooLong
+}
+
+// retry has a znode read again after a pause. Mutex mu is held.
+func (k *Cache) retry(path string) {
+	if k.retried[path] {
+		return
+	}
+	k.retried[path] = true
+	time.AfterFunc(retryPause, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.retried, path)
+		k.readAgain(path)
+	})
 }
 
 // finish ends a walk. Mutex mu is held.
@@ -327,6 +371,9 @@ func (k *Cache) finish() {
 func (k *Cache) set(one task, z Znode) {
 	before := k.znodes[one.path]
 	k.znodes[one.path] = &entry{z, one.round}
+	if mayPass(z.Err) {
+		k.retry(one.path)
+	}
 	if before != nil && before.Stat.Czxid == z.Stat.Czxid && before.Stat.Mzxid == z.Stat.Mzxid && before.Err == z.Err {
 		return
 	}
@@ -344,7 +391,7 @@ func (k *Cache) set(one task, z Znode) {
 // is read because of its own event. Mutex mu is held.
 func (k *Cache) count(path string, stat zk.Stat) {
 	e := k.znodes[path]
-	if e != nil && e.Err == nil && e.Stat.Czxid == stat.Czxid && e.Stat.Mzxid == stat.Mzxid {
+	if e != nil && e.Stat.Czxid == stat.Czxid && e.Stat.Mzxid == stat.Mzxid {
 		e.Stat = stat
 	}
 }

@@ -91,7 +91,8 @@ func TestReadThatHasFailedEndsNoLaterWalk(t *testing.T) {
 // TestWalkThatHasBegunSinceOutlivesAFailedRead is the same without a server.
 func TestWalkThatHasBegunSinceOutlivesAFailedRead(t *testing.T) {
 	for what, walk := range map[string]bool{"of a walk": true, "of an event": false} {
-		k := &Cache{path: "/top", most: 1, dirty: make(map[string]bool), more: make(chan struct{}, 1), ctx: t.Context()}
+		k := unfollowed(t)
+		k.most = 1
 		k.begin()
 		if !walk {
 			k.take()

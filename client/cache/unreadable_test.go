@@ -72,12 +72,17 @@ func TestWhatIsBelowAZnodeThatCanBeReadAgainIsRead(t *testing.T) {
 	}
 }
 
+// unfollowed is a Cache whose reads the test answers.
+func unfollowed(t *testing.T) *Cache {
+	k := empty(&client.Client{}, "/top", 10)
+	k.ctx = t.Context()
+	return k
+}
+
 // TestZnodeThatCanBeReadAgainIsReadWithWhatIsBelow without a server: Sync waits for all of
 // it, and what is not there any more goes, though no event has told of that.
 func TestZnodeThatCanBeReadAgainIsReadWithWhatIsBelow(t *testing.T) {
-	k := &Cache{path: "/top", most: 10, dirty: make(map[string]bool), numbers: make(map[string]bool), more: make(chan struct{}, 1),
-		znodes: make(map[string]*entry), kids: make(map[string]map[string]bool), readers: make(map[*Changes]bool),
-		first: make(chan struct{}), ctx: t.Context()}
+	k := unfollowed(t)
 	shows := func(children ...string) zk.Result {
 		return zk.Result{Sub: []zk.Result{{Data: []byte("1")}, {Children: children}}}
 	}

@@ -1,0 +1,147 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// TestDirectoryThatIsTooWideCostsItsOwnChildrenOnly (cache-C2, cache-C3), and not its data:
+// a walk that begins with the next connection reads all else.
+func TestDirectoryThatIsTooWideCostsItsOwnChildrenOnly(t *testing.T) {
+	for what, it := range map[string]struct{ children, nameBytes, replyBytesMax int }{
+		"for the client":                        {50, 800, replyBytesMax},
+		"for a multiRead of Conclave's servers": {36, 950_000, 0},
+	} {
+		t.Run(what, func(t *testing.T) {
+			addr, ctx, network := serve(t), awaittest.Within(t), &wire{}
+			writer := dial(t, addr, client.Options{})
+			for _, path := range []string{"/top/mine/a/b", "/top/wide"} {
+				_, _, err := writer.CreateAll(ctx, path, []byte("old"), client.CreateOptions{})
+				must(t, err)
+			}
+			k, err := New(ctx, dial(t, addr, client.Options{Dialer: network.dial, ReplyBytesMax: it.replyBytesMax}), "/top", Options{})
+			must(t, err)
+			defer k.Close()
+			for i := range it.children {
+				_, _, err := writer.Create(ctx, fmt.Sprintf("/top/wide/%03d", i)+strings.Repeat("x", it.nameBytes), nil, client.CreateOptions{})
+				must(t, err)
+			}
+			network.cut()
+			for _, path := range []string{"/top/mine/a/b", "/top/wide"} {
+				_, err := writer.Set(ctx, path, []byte("new"), -1)
+				must(t, err)
+			}
+			for k.Sync(ctx) != nil { // of the connection that was cut
+				must(t, ctx.Err())
+			}
+			if z, _ := k.Get("/top/mine/a/b"); string(z.Data) != "new" || z.Err != nil || !k.Whole() {
+				t.Errorf("beside the directory: %+v, whole %t", z, k.Whole())
+			}
+			if z, ok := k.Get("/top/wide"); !ok || string(z.Data) != "new" || !errors.Is(z.Err, client.ErrReplyTooLong) {
+				t.Errorf("the directory: %q, %v, %t", z.Data, z.Err, ok)
+			}
+			must(t, writer.Delete(ctx, "/top/wide/000"+strings.Repeat("x", it.nameBytes), -1))
+			must(t, k.Sync(ctx))
+			if z, _ := k.Get("/top/wide"); int(z.Stat.NumChildren) != it.children-1 {
+				t.Errorf("the directory has %d children, the copy says %d", it.children-1, z.Stat.NumChildren)
+			}
+			fresh, err := New(ctx, dial(t, addr, client.Options{ReplyBytesMax: it.replyBytesMax}), "/top", Options{})
+			must(t, err)
+			fresh.Close()
+		})
+	}
+}
+
+// TestChildrenOfAZnodeWithDataThatAreTooLongAreThere, and follow.
+func TestChildrenOfAZnodeWithDataThatAreTooLongAreThere(t *testing.T) {
+	addr, ctx := serve(t), awaittest.Within(t)
+	writer := dial(t, addr, client.Options{})
+	_, _, err := writer.CreateAll(ctx, "/top/long/a/b", []byte("x"), client.CreateOptions{})
+	must(t, err)
+	_, err = writer.Set(ctx, "/top/long", tooLong, -1)
+	must(t, err)
+	k, err := New(ctx, dial(t, addr, client.Options{ReplyBytesMax: replyBytesMax}), "/top", Options{})
+	must(t, err)
+	defer k.Close()
+	if want, got := tree(t, writer, "/top"), copied(k); !maps.Equal(want, got) {
+		t.Errorf("the tree is\n%v, the copy\n%v", want, got)
+	}
+}
+
+// TestZnodeWithALongPathIsRead: the multiRead of a walk has it twice. One whose path fits in
+// no request of this client is there, with the reason, and costs no other one.
+func TestZnodeWithALongPathIsRead(t *testing.T) {
+	addr, ctx := serve(t), awaittest.Within(t)
+	writer := dial(t, addr, client.Options{})
+	long, longer := "/top/"+strings.Repeat("x", 6_000), "/top/"+strings.Repeat("y", 12_000)
+	for _, path := range []string{long, longer, "/top/z"} {
+		_, _, err := writer.CreateAll(ctx, path, []byte("data"), client.CreateOptions{})
+		must(t, err)
+	}
+	k, err := New(ctx, dial(t, addr, client.Options{RequestBytesMax: 10_000}), "/top", Options{})
+	must(t, err)
+	defer k.Close()
+	for _, path := range []string{long, "/top/z"} {
+		if z, ok := k.Get(path); !ok || string(z.Data) != "data" || z.Err != nil {
+			t.Errorf("%.8s: %q, %v, %t", path, z.Data, z.Err, ok)
+		}
+	}
+	if z, ok := k.Get(longer); !ok || z.Err != client.ErrRequestTooLong {
+		t.Errorf("%.8s: %v, %t", longer, z.Err, ok)
+	}
+}
+
+// TestErrorOfAServerThatMayPassCostsOneZnodeForAWhile (cache-C2): the walk goes on, and the
+// znode is read again, with all below it.
+func TestErrorOfAServerThatMayPassCostsOneZnodeForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := unfollowed(t)
+		shows := func(children ...string) zk.Result {
+			return zk.Result{Sub: []zk.Result{{Data: []byte("1")}, {Children: children}}}
+		}
+		next := func(path string, op zk.Op) task {
+			t.Helper()
+			batch := k.take()
+			if len(batch) != 1 || batch[0].path != path || batch[0].op != op {
+				t.Fatalf("the next reads are %+v, expected %s %s", batch, op, path)
+			}
+			return batch[0]
+		}
+		k.begin()
+		k.apply(next("/top", zk.OpMultiRead), shows("a"), nil)
+		k.apply(next("/top/a", zk.OpMultiRead), zk.Result{}, zk.ErrThrottledOp)
+		if z, _ := k.Get("/top/a"); z.Err != zk.ErrThrottledOp || !k.whole() {
+			t.Errorf("%+v, whole %t", z, k.whole())
+		}
+		for range 2 { // and an event besides: one read each time
+			k.onEvent(zk.Event{Type: zk.EventNodeDataChanged, Path: "/top/a"})
+			k.apply(next("/top/a", zk.OpGetData), zk.Result{}, zk.ErrThrottledOp)
+			time.Sleep(retryPause)
+			synctest.Wait()
+			k.apply(next("/top/a", zk.OpGetData), zk.Result{}, zk.ErrThrottledOp)
+		}
+		time.Sleep(retryPause)
+		synctest.Wait()
+		k.apply(next("/top/a", zk.OpGetData), zk.Result{Data: []byte("1")}, nil)
+		k.apply(next("/top/a", zk.OpMultiRead), shows("b"), nil)
+		k.apply(next("/top/a/b", zk.OpMultiRead), shows(), nil)
+		if paths := k.Paths(); !slices.Equal(paths, []string{"/top", "/top/a", "/top/a/b"}) || !k.whole() {
+			t.Errorf("the copy has %q", paths)
+		}
+		time.Sleep(10 * retryPause)
+		synctest.Wait()
+		if batch := k.take(); len(batch) > 0 {
+			t.Errorf("what can be read is read again: %+v", batch)
+		}
+	})
+}
