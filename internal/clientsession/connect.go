@@ -128,7 +128,7 @@ func (m *Machine) greetingGreeted(e *Event) {
 		return
 	}
 	isNew := g.Session != m.session && !g.ReadOnly
-	if g.Session != m.session {
+	if g.Session != m.session || m.state == Connecting { // what was asked for does not count any more
 		m.timeoutMs = int64(g.TimeoutMs)
 	}
 	// A longer timeout than before holds until the leader changes: ZooKeeper's next

@@ -56,7 +56,7 @@ type Machine struct {
 
 	session      zk.SessionID
 	password     zk.Password
-	timeoutMs    int64 // the shortest that was negotiated, or asked for
+	timeoutMs    int64 // the shortest that was negotiated; before that, asked for
 	lastZxid     zk.Zxid
 	ackedMs      int64 // when the last acknowledged request was sent, or the session resumed
 	proof        proof // until when the servers keep the session
