@@ -213,6 +213,10 @@ func (c *Client) Timeout() time.Duration {
 	return time.Duration(c.machine.TimeoutMs()) * time.Millisecond
 }
 
+// Clock returns the clock that the client counts on: that of Options.Clock, or of this
+// machine. ProvenUntil, and what rests on it, is an instant of this clock.
+func (c *Client) Clock() clock.Clock { return c.clock }
+
 // Server returns the address of the server in use, "" if there is none.
 func (c *Client) Server() string {
 	c.mu.Lock()

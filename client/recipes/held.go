@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/clock"
@@ -127,7 +126,8 @@ func (h *Held) Multi(ctx context.Context, ops ...client.Operation) ([]zk.Result,
 // ProvenUntil returns until when nobody else can acquire the lock, unless it is
 // released or its znode deleted by hand: a twentieth of the session timeout
 // before client.ProvenUntil. It goes back if servers grant a shorter timeout.
-// Compare it with clock.Now.
+// Compare it with the client's clock (Client.Clock), which is clock.Now unless
+// client.Options says otherwise.
 func (h *Held) ProvenUntil() clock.Instant {
 	session, _ := h.place.c.ProvenUntil()
 	margin := h.place.c.Timeout() / driftPart
@@ -186,15 +186,8 @@ func (h *Held) watch() {
 // keepProven proves the session again and again. A proof that does not come
 // holds nothing up but itself.
 func (h *Held) keepProven() {
-	for {
-		pause := time.NewTimer(h.place.c.Timeout() / proofs)
-		select {
-		case <-pause.C:
-			_ = h.prove(h.ctx) // without one the deadline stays where it is
-		case <-h.ctx.Done():
-			pause.Stop()
-			return
-		}
+	for pause(h.ctx, h.place.c, h.place.c.Timeout()/proofs) {
+		_ = h.prove(h.ctx) // without one the deadline stays where it is
 	}
 }
 
@@ -232,7 +225,7 @@ func (h *Held) follow(states *client.Subscription) {
 func (h *Held) keepDeadline() {
 	for {
 		until := h.ProvenUntil()
-		timer := clock.System().Timer(until)
+		timer := h.place.c.Clock().Timer(until)
 		select {
 		case <-timer.C():
 			if h.ProvenUntil() <= until {

@@ -89,14 +89,21 @@ const (
 // the znode with it.
 func (l line) clear(remove func(context.Context) error) {
 	l.c.Go(func(ctx context.Context) {
-		for pause := clearPause; remove(ctx) != nil; pause = min(2*pause, clearPauseMax) {
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-				return
-			}
+		for gap := clearPause; remove(ctx) != nil && pause(ctx, l.c, gap); gap = min(2*gap, clearPauseMax) {
 		}
 	})
+}
+
+// pause waits for d by the client's clock. It reports false if ctx ends first.
+func pause(ctx context.Context, c *client.Client, d time.Duration) bool {
+	timer := c.Clock().Timer(c.Clock().Now().Add(d))
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // remove deletes a znode, whose name nobody else will use, however often the
