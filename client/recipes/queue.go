@@ -85,8 +85,19 @@ func (q *Queue) items(ctx context.Context) ([]string, *client.Watch, error) {
 	return names, w, err
 }
 
-// take takes one item, unless another taker has.
+// take takes one item, unless another taker has. One that was rewritten since it was
+// read is read again.
 func (q *Queue) take(ctx context.Context, path string) (item []byte, taken bool, err error) {
+	for {
+		item, taken, err = q.takeAsRead(ctx, path)
+		if !errors.Is(err, zk.ErrBadVersion) {
+			return item, taken, err
+		}
+	}
+}
+
+// takeAsRead takes one item as it is when it is read.
+func (q *Queue) takeAsRead(ctx context.Context, path string) (item []byte, taken bool, err error) {
 	item, stat, err := q.line.c.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, client.ErrReplyTooLong) {
 		return nil, false, fmt.Errorf("%w: %w", errStuck, err)
