@@ -33,6 +33,9 @@ type Call struct {
 	seq    int64 // place in the order of sending, from 1
 	sentMs int64
 	stage  stage
+	// inherits: the server's persistent watch of a Watch that was dropped is left to
+	// the one that this call arms, which is of the same kind at the same path.
+	inherits bool
 }
 
 // stage is where a call is.

@@ -184,6 +184,7 @@ func (m *Machine) repliedCall(e *Event) {
 	}
 	gone := call.stage == stageGone
 	call.stage = stageDone
+	m.disinherit(call, e.Code)
 	if gone {
 		m.unwatchGone(call, e.Code)
 		return

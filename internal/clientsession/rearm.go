@@ -89,28 +89,47 @@ func (m *Machine) forget(e *Event) { m.registry.remove(e.Watch) }
 // of its kind at its path.
 func (m *Machine) unwatch(e *Event) {
 	w := e.Watch
-	if !m.registry.remove(w) || w.Kind.OneShot() || m.phase != attached {
-		return
+	if m.registry.remove(w) && !w.Kind.OneShot() && m.phase == attached {
+		m.disarm(w.Path, w.Kind)
 	}
+}
+
+// disarm takes a kind of persistent watch at a path off the server, unless somebody
+// has one of that kind, or a request for one is on its way, which would be removed
+// with it.
+func (m *Machine) disarm(path string, kind WatchKind) {
 	alone := true
-	if s := m.registry.slots[w.Path]; s != nil {
-		if len(s[w.Kind]) > 0 {
+	if s := m.registry.slots[path]; s != nil {
+		if len(s[kind]) > 0 {
 			return
 		}
 		alone = false
 	}
-	// A watch that is being armed there now would be removed with it.
 	for i := range m.pending.len() {
-		r := &m.pending.at(i).Request
-		if r.Path == w.Path && (r.Watch || r.Op == zk.OpAddWatch) {
+		call := m.pending.at(i)
+		switch {
+		case call.Watch == nil || call.Watch.Path != path:
+		case call.Watch.Kind == kind:
+			call.inherits = true
 			return
+		default:
+			alone = false
 		}
 	}
-	m.send(&Call{Request: zk.Request{Op: zk.OpRemoveWatches, Path: w.Path, Watcher: removerOf(w.Kind, alone)}})
+	m.send(&Call{Request: zk.Request{Op: zk.OpRemoveWatches, Path: path, Watcher: removerOf(kind, alone)}})
+}
+
+// disinherit takes off the server what a call that has failed would have taken over.
+func (m *Machine) disinherit(call *Call, code zk.Code) {
+	if call.inherits && code != zk.OK && m.phase == attached {
+		m.disarm(call.Watch.Path, call.Watch.Kind)
+	}
 }
 
 // removerOf is the type of watcher to remove. Servers before 3.9 do not know
-// the types of persistent watches; a watch alone at its path is removed as any.
+// the types of persistent watches; a watch alone at its path is removed as any. There
+// one that is not alone stays, and tells of changes that nobody asks for: any would
+// take what others wait for.
 func removerOf(kind WatchKind, alone bool) zk.WatcherType {
 	switch {
 	case alone:
