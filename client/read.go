@@ -93,6 +93,9 @@ type Page struct {
 	Stat  zk.Stat
 }
 
+// pageNamesMax is the most names that a page may have.
+const pageNamesMax = 10_000
+
 // ChildrenPage returns at most limit children of a znode, 1 to 10,000, fewer where their names
 // are long: from the first, or those after a cursor, which an earlier page has as Next. A
 // child that is there from the first page to the last is in one of them; a child that is
@@ -106,7 +109,7 @@ func (c *Client) ChildrenPage(ctx context.Context, path string, cursor []byte, l
 	if err := zk.ValidatePath(path); err != nil {
 		return Page{}, refusal(zk.OpGetChildrenPage, path, err)
 	}
-	if limit < 1 || limit > 10_000 {
+	if limit < 1 || limit > pageNamesMax {
 		return Page{}, refusal(zk.OpGetChildrenPage, path, fmt.Errorf("limit %d is not from 1 to 10,000", limit))
 	}
 	r, err := c.do(ctx, &zk.Request{Op: zk.OpGetChildrenPage, Path: c.absolute(path), Data: cursor, Version: int32(limit)}, nil, path)

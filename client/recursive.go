@@ -73,6 +73,10 @@ const deletionsMax = 128
 // when it has passed makes it fail with zk.ErrNotEmpty, and what it has deleted
 // stays deleted. Progress, if not nil, is told the number so far with each answer of
 // a server, by one goroutine at a time, and holds the deletion up while it runs.
+//
+// A directory whose list is longer than Options.ReplyBytesMax is listed in pages, which
+// only Conclave's servers have: with others it fails with ErrReplyTooLong, and the client
+// connects again (see ChildrenPage).
 func (c *Client) DeleteRecursive(ctx context.Context, path string, version int32, progress func(deleted int)) (int, error) {
 	if path == zk.RootPath {
 		return 0, refusal(zk.OpDelete, path, errors.New("the root cannot be deleted"))
@@ -145,12 +149,40 @@ func inDoubt(sent bool, err error) error {
 	return &Error{last.Op, last.Path, last.Err, Unknown}
 }
 
-// children lists a znode's children, again after a lost connection.
+// children lists a znode's children, again after a lost connection, and in pages if the
+// list is too long for a reply.
 func (d *deletion) children(ctx context.Context, path string) ([]string, zk.Stat, error) {
 	for {
 		names, stat, err := d.client.Children(ctx, path)
+		if errors.Is(err, ErrReplyTooLong) {
+			if names, stat, errPage := d.pages(ctx, path); !isCode(errPage, zk.ErrUnimplemented) {
+				return names, stat, errPage
+			}
+		}
 		if !mayPass(err) || ctx.Err() != nil {
 			return names, stat, err
+		}
+	}
+}
+
+// pages lists a znode's children in pages, which get shorter until they fit in a reply. It
+// begins again where a server does not know the cursor of another one.
+func (d *deletion) pages(ctx context.Context, path string) (names []string, stat zk.Stat, err error) {
+	var cursor []byte
+	for limit := pageNamesMax; ; {
+		page, err := d.client.ChildrenPage(ctx, path, cursor, limit)
+		switch {
+		case err == nil:
+			names = append(names, page.Names...)
+			if cursor = page.Next; cursor == nil {
+				return names, page.Stat, nil
+			}
+		case errors.Is(err, ErrReplyTooLong) && limit > 1:
+			limit /= 2
+		case cursor != nil && isCode(err, zk.ErrBadArguments) && !errors.Is(err, ErrRequestTooLong):
+			names, cursor = nil, nil
+		case !mayPass(err) || ctx.Err() != nil:
+			return nil, zk.Stat{}, err
 		}
 	}
 }

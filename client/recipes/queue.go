@@ -15,6 +15,10 @@ const itemKind = "item-"
 
 // Queue hands items out in the order in which they were put in, each to one
 // taker.
+//
+// A taker lists all items, with 59 bytes for the name of each. With the default of
+// client.Options.ReplyBytesMax, 16 MiB, Take fails with client.ErrReplyTooLong beyond some
+// 284,000 items, until a taker with a larger one has made the queue shorter. Put goes on.
 type Queue struct{ line line }
 
 // NewQueue is the queue of a directory, which is made when it is needed.
