@@ -46,7 +46,7 @@ func TestInstallPageNamesWhatIsMade(t *testing.T) {
 	}
 	// What the page tells of units is what the test of the package types.
 	scenario := read(t, "testdata/debian.sh")
-	for _, command := range []string{"systemctl enable --now conclave", "dpkg -r conclave", "dpkg -P conclave", "systemd-analyze security", "/etc/conclave/run/"} {
+	for _, command := range []string{"systemctl enable --now conclave", "dpkg -r conclave", "dpkg -P conclave", "systemd-analyze security", "/etc/conclave-run/"} {
 		if !strings.Contains(scenario, command) {
 			t.Errorf("testdata/debian.sh does not %s", command)
 		}

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -103,4 +104,66 @@ func TestLeastUnitOnThePageIsAPartOfTheUnit(t *testing.T) {
 			t.Errorf("systemd/conclave.service has no %s", line)
 		}
 	}
+}
+
+// TestUserOfTheServerDecidesNothingThatRootRuns: the unit lets the server write some directories, and so
+// it could exchange any file below them. No unit reads an environment there, which may name a command
+// that root runs, or be a link to what only root may read.
+func TestUserOfTheServerDecidesNothingThatRootRuns(t *testing.T) {
+	server := text(t, "systemd/conclave.service")
+	writable := []string{"/var/lib/conclave"}
+	for _, m := range regexp.MustCompile(`(?m)^ReadWritePaths=-?(.+)$`).FindAllStringSubmatch(server, -1) {
+		writable = append(writable, strings.Fields(m[1])...)
+	}
+	for _, script := range []string{"packages/deb-postinst", "packages/rpm-post"} {
+		for _, m := range regexp.MustCompile(`(?m)^\s*chown root:conclave (/\S+)$`).FindAllStringSubmatch(text(t, script), -1) {
+			writable = append(writable, m[1])
+		}
+	}
+	slices.Sort(writable)
+	writable = slices.Compact(writable)
+	if !slices.Contains(writable, "/etc/conclave") {
+		t.Fatalf("a reconfig has no place to write: %q", writable)
+	}
+	units, err := filepath.Glob("*/*.service")
+	examples, _ := filepath.Glob("../examples/deploy/*/*.service")
+	if err != nil || len(units) < 2 || len(examples) < 1 {
+		t.Fatal(units, examples, err)
+	}
+	read := 0
+	for _, unit := range append(units, examples...) {
+		for _, m := range regexp.MustCompile(`(?m)^EnvironmentFile=-?(.+)$`).FindAllStringSubmatch(text(t, unit), -1) {
+			read++
+			for _, dir := range writable {
+				if strings.HasPrefix(m[1], dir+"/") {
+					t.Errorf("%s reads %s, and the server may write %s", unit, m[1], dir)
+				}
+			}
+		}
+	}
+	if read < 3 {
+		t.Errorf("units read %d environments", read)
+	}
+}
+
+// TestOthersDoNotReadTheConfiguration: it may have passwords. The server reads it by its group.
+func TestOthersDoNotReadTheConfiguration(t *testing.T) {
+	if !strings.Contains(text(t, "packages/nfpm.yaml"), "dst: /etc/conclave/zoo.cfg\n  type: config|noreplace\n  file_info: {mode: 0640,") {
+		t.Error("packages have zoo.cfg with another mode than 0640")
+	}
+	for _, script := range []string{"packages/deb-postinst", "packages/rpm-post"} {
+		// -h: what the server has put there may be a link to another file.
+		if !strings.Contains(text(t, script), "chown -h root:conclave /etc/conclave/zoo.cfg\n") {
+			t.Errorf("%s does not give it to the group of the server", script)
+		}
+	}
+}
+
+func text(t *testing.T, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
 }

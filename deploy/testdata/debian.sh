@@ -33,6 +33,16 @@ step is "$(stat -c %U /proc/$pid)" conclave
 step grep -q 'NoNewPrivs:.1' /proc/$pid/status
 step is "$(systemctl show -P OOMScoreAdjust conclave)" -500
 
+# Its user reads the configuration, and others do not; it may exchange that, and nothing that
+# root runs.
+as_server() { setpriv --reuid conclave --regid conclave --clear-groups "$@"; }
+step is "$(stat -c %U:%G:%a /etc/conclave/zoo.cfg)" root:conclave:640
+step as_server mv /etc/conclave/zoo.cfg /etc/conclave/moved
+step as_server mv /etc/conclave/moved /etc/conclave/zoo.cfg
+step not as_server mv /etc/conclave-run /etc/moved
+step not as_server touch /etc/conclave-run/demo.env
+step not setpriv --reuid nobody --regid nogroup --clear-groups cat /etc/conclave/zoo.cfg
+
 # Killed, and started again.
 step systemctl kill --kill-whom=main --signal=KILL conclave
 step await sh -c '[ "$(systemctl show -P NRestarts conclave)" = 1 ] && systemctl is-active conclave'
@@ -41,8 +51,8 @@ step is "$(conclave get /kept)" one
 # A server whose loop does not answer is no test here: package sdnotify has one.
 
 # A program of the operator's, on the host that leads.
-mkdir -p /etc/conclave/run
-printf 'CONCLAVE_STORE=zookeeper://127.0.0.1:2181\nCOMMAND=/bin/sleep 600\nRUN_FLAGS=--lease 5s\n' >/etc/conclave/run/demo.env
+step is "$(stat -c %U:%G:%a /etc/conclave-run)" root:root:755
+printf 'CONCLAVE_STORE=zookeeper://127.0.0.1:2181\nCOMMAND=/bin/sleep 600\nRUN_FLAGS=--lease 5s\n' >/etc/conclave-run/demo.env
 step systemctl start conclave-run@demo
 step await conclave leader demo
 step systemctl stop conclave-run@demo
@@ -54,6 +64,7 @@ echo '# mine' >>/etc/conclave/zoo.cfg
 before=$(systemctl show -P MainPID conclave)
 step dpkg -i /srv/test/new.deb
 step is "$(dpkg-query -W -f '${Version}' conclave)" 9.9.9-1
+step is "$(stat -c %U:%G:%a /etc/conclave/zoo.cfg)" root:conclave:640
 step systemctl is-active conclave
 step not is "$(systemctl show -P MainPID conclave)" "$before"
 step grep -q '^# mine' /etc/conclave/zoo.cfg
@@ -98,6 +109,6 @@ step dpkg -P conclave
 step test ! -e /etc/conclave/zoo.cfg
 step test -d /var/lib/conclave/version-2
 step id conclave
-step test -e /etc/conclave/run/demo.env
+step test -e /etc/conclave-run/demo.env
 echo "all is as it should be"
 systemctl exit 0

@@ -67,7 +67,7 @@ func TestUnitRunsTheWorkerOnOneHost(t *testing.T) {
 	for _, name := range []string{"one", "two"} {
 		environment := filepath.Join(dir, name+".env")
 		text := strings.NewReplacer("/usr/bin/conclave", binary, "/opt/billing/worker", writeWorker(t, log),
-			"/etc/conclave/billing.env", environment,
+			"/etc/conclave-run/billing.env", environment,
 			"PrivateTmp=yes", "PrivateTmp=no"). // the test's files are in /tmp
 			Replace(string(unit))
 		write(t, environment, "POD_NAME="+name+"\nCONCLAVE_STORE=file://"+dir+"/elections\n")
