@@ -64,3 +64,43 @@ func TestConfigurationOnThePagesIsTaken(t *testing.T) {
 		t.Errorf("%d blocks of properties", blocks)
 	}
 }
+
+// TestSettingsOfPackagesAndChartHaveAnEffect: what the chart's values and the packages' zoo.cfg say, or
+// suggest in a comment, is taken without a remark, all at once.
+func TestSettingsOfPackagesAndChartHaveAnEffect(t *testing.T) {
+	values := deployed(t, "chart/conclave/values.yaml")
+	_, config, _ := strings.Cut(values, "\nconfig:\n")
+	config, _, _ = strings.Cut(config, "\n\n")
+	for _, one := range []struct {
+		name, text, rest string
+		line             *regexp.Regexp
+		want             string
+	}{
+		{"values.yaml", config, restEnsemble, regexp.MustCompile(`(?m)^  (?:# )?([A-Za-z0-9.]+): (\S+)$`), "db.autocreate"},
+		{"zoo.cfg", deployed(t, "packages/zoo.cfg"), "", regexp.MustCompile(`(?m)^#?([A-Za-z0-9.]+)=(\S+)$`), "server.3"},
+	} {
+		text := ""
+		for _, m := range one.line.FindAllStringSubmatch(one.text, -1) {
+			if !strings.Contains(one.rest, m[1]+"=") {
+				text += m[1] + "=" + m[2] + "\n"
+			}
+		}
+		entries, err := Parse(one.name, []byte(text+one.rest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Read(entries, disk(t, map[string]string{"/data/myid": "1\n", "/var/lib/conclave/myid": "1\n"}))
+		if err != nil || len(c.Remarks) > 0 || !strings.Contains(text, one.want+"=") {
+			t.Errorf("%s: %v, %q, and %s in\n%s", one.name, err, c.Remarks, one.want, text)
+		}
+	}
+}
+
+func deployed(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../../../deploy/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
