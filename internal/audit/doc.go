@@ -6,6 +6,7 @@
 // has is full.
 //
 //	event.go   an event, and its line
+//	bound.go   what stands in a line for a long path or list
 //	escape.go  what keeps a client from forging a field or a line
 //	batch.go   how lines come into the queue, many at a time
 //	log.go     the queue and its writer
@@ -19,6 +20,8 @@
 //	          told of.
 //	audit-A3  The file is only added to. A line that was begun before a crash, or before
 //	          the disk was full, is ended before the next one.
+//	audit-A4  A line has no more than some KiB, whatever a client sends: a long value is its
+//	          beginning, how long it is, and a hash of it.
 //
 // It decides nothing: a server whose audit log cannot be written serves on.
 package audit

@@ -84,7 +84,7 @@ func appendLine(b []byte, e *Event, head []byte) []byte {
 	}
 	b = append(append(b, head...), e.Operation...)
 	if e.Path != "" {
-		b = escape(append(b, "\tznode="...), e.Path, 0)
+		b = bounded(append(b, "\tznode="...), e.Path, 0)
 	}
 	if e.Mode.Valid() {
 		b = append(b, "\tznode_type="...)
@@ -242,12 +242,16 @@ var permissions = []struct {
 
 // appendACL appends an access control list, with commas between its entries.
 func appendACL(b []byte, list []zk.ACL) []byte {
+	begin := len(b)
 	for i := range list {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(escape(b, list[i].Scheme, ','), ':')
-		b = append(escape(b, list[i].ID, separator(list[i].Scheme)), ':')
+		if len(b) > begin+aclMax {
+			return appendRest(b, list)
+		}
+		b = append(bounded(b, list[i].Scheme, ','), ':')
+		b = append(bounded(b, list[i].ID, separator(list[i].Scheme)), ':')
 		for _, p := range permissions {
 			if list[i].Perms&p.perm != 0 {
 				b = append(b, p.letter)
