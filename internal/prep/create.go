@@ -16,7 +16,7 @@ func (p *Prep) create(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	if err := p.createFlags(r); err != nil {
 		return err
 	}
-	if !o.Alive {
+	if !o.Alive || o.Local && r.Mode.IsEphemeral() {
 		return zk.ErrSessionExpired
 	}
 	if !strings.Contains(r.Path, "/") || strings.ContainsRune(r.Path, 0) {

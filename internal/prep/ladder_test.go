@@ -79,7 +79,7 @@ func (b *bench) as(o Origin, r zk.Request) zk.Code {
 	b.t.Helper()
 	before, digest := b.prep.Outstanding(), b.prep.Digest()
 	full := b.origin()
-	full.Alive = o.Alive
+	full.Alive, full.Local = o.Alive, o.Local
 	full.Identities = o.Identities
 	txn, _ := decide(b.prep, &r, full)
 	if txn.Op == zk.OpError {
@@ -115,6 +115,7 @@ func TestErrorsOfCreateComeInOrder(t *testing.T) {
 	dead := Origin{Identities: bob()}
 	alive := Origin{Alive: true, Identities: bob()}
 	nobody := Origin{Alive: true}
+	local := Origin{Alive: true, Local: true, Identities: bob()}
 	cases := []struct {
 		name     string
 		extended bool
@@ -133,6 +134,10 @@ func TestErrorsOfCreateComeInOrder(t *testing.T) {
 		{"createTTL of something else", true, alive, node("/x", op(zk.OpCreateTTL), ttl(-5)), zk.ErrBadArguments},
 		{"dead session comes before the path", true, dead, node("bad", entries(nothing)), zk.ErrSessionExpired},
 		{"dead session, ephemeral", true, dead, node("bad", mode(zk.Ephemeral)), zk.ErrSessionExpired},
+		{"local session, ephemeral", true, local, node("bad", mode(zk.Ephemeral)), zk.ErrSessionExpired},
+		{"local session, createContainer with ephemeral flags", true, local, node("/x", op(zk.OpCreateContainer), mode(zk.EphemeralSequential)), zk.ErrSessionExpired},
+		{"flags come before a local session", true, local, node("/x", op(zk.OpCreateTTL), mode(zk.Ephemeral), ttl(5)), zk.ErrBadArguments},
+		{"local session, container", true, local, node("/x", op(zk.OpCreateContainer), mode(zk.Container)), zk.OK},
 		{"path without a slash comes before the acl", true, alive, node("bad", entries(nothing)), zk.ErrBadArguments},
 		{"path with NUL comes before the acl", true, alive, node("/a\x00", entries(nothing)), zk.ErrBadArguments},
 		{"acl comes before a missing parent", true, alive, node("/missing/x", entries(nothing)), zk.ErrInvalidACL},

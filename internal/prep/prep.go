@@ -66,6 +66,7 @@ func New(t *tree.Tree, opts Options) *Prep {
 type Origin struct {
 	Session    zk.SessionID
 	Alive      bool // the session exists and is not closing
+	Local      bool // and one server alone knows it: it cannot own a znode
 	Identities []zk.Identity
 	Zxid       zk.Zxid
 	TimeMs     int64

@@ -94,14 +94,15 @@ func (r *Replica) notUpgraded(w *waiting) {
 }
 
 // ownsEphemeral reports whether a request creates an ephemeral, in a multi too
-// (ZOOKEEPER-2725).
+// (ZOOKEEPER-2725). A container or a TTL znode never is one, whatever its flags say; of a
+// local session the leader refuses those.
 func ownsEphemeral(req *zk.Request) bool {
 	for i := range req.Ops {
 		if ownsEphemeral(&req.Ops[i]) {
 			return true
 		}
 	}
-	return req.Op.IsCreate() && req.Mode.IsEphemeral()
+	return (req.Op == zk.OpCreate || req.Op == zk.OpCreate2) && req.Mode.IsEphemeral()
 }
 
 // upgraded hands the connection that a local session has by now, which need not be

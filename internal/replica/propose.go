@@ -37,8 +37,9 @@ type asked struct {
 // server that forwarded it finds its answer in the order of transactions.
 func (r *Replica) decide(w *asked) {
 	s := r.sessions.Get(w.session)
+	local := w.owner != 0 && s == nil && r.isLocal(w.session)
 	o := prep.Origin{
-		Session: w.session, Alive: w.owner == 0 || s != nil && !s.Closing || s == nil && r.isLocal(w.session) && !ownsEphemeral(w.request),
+		Session: w.session, Alive: w.owner == 0 || s != nil && !s.Closing || local, Local: local,
 		Identities: w.identities, Zxid: r.leading.number(r.peer), TimeMs: r.now.WallMs,
 	}
 	p := r.leading.proposal()
