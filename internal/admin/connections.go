@@ -101,6 +101,9 @@ func dump(_ Commands, s *server.Server) string {
 	for _, c := range conns {
 		fmt.Fprintf(&b, "\tip: /%s sessionId: %s\n", c.Remote, c.Session)
 	}
+	if d.Left > 0 {
+		fmt.Fprintf(&b, "%s%d ephemerals\n", LeftOut, d.Left)
+	}
 	return b.String()
 }
 
@@ -147,10 +150,10 @@ func wchc(_ Commands, s *server.Server) string {
 	return b.String()
 }
 
-// WatchesMax is how many bytes of paths a list of watches has, with 16 for each watch.
-const WatchesMax = watch.ReportBytesMax
+// PathsMax is how many bytes of paths a list of watches or ephemerals has, with 16 for each.
+const PathsMax = watch.ReportBytesMax
 
-// LeftOut begins the line that tells of watches that a list has no space for.
+// LeftOut begins the line that tells of watches, or ephemerals, that a list has no space for.
 const LeftOut = "left out: "
 
 func endWatches(b *strings.Builder, left int) {

@@ -202,7 +202,7 @@ func sessions(_ Commands, s *server.Server) Fields {
 		at := now + b.EndsMs - d.NowMs
 		ends[at] = append(ends[at], b.Sessions...)
 	}
-	return Fields{{"expiry_time_to_session_ids", ends}, {"session_id_to_ephemeral_paths", d.Ephemerals}}
+	return leftOut(Fields{{"expiry_time_to_session_ids", ends}, {"session_id_to_ephemeral_paths", d.Ephemerals}}, d.Left)
 }
 
 // variables are those of envi. There are no properties of a Java process beside.
@@ -394,11 +394,11 @@ func watchesByPath(_ Commands, s *server.Server) Fields {
 	return leftOut(Fields{{"path_to_session_ids", ids}}, left)
 }
 
-// leftOut tells of watches that a report has no space for, where there are any: a field that
-// Apache's has not.
-func leftOut(fields Fields, watches int) Fields {
-	if watches > 0 {
-		fields.put("left_out", watches)
+// leftOut tells of watches, or ephemerals, that a report has no space for, where there are
+// any: a field that Apache's has not.
+func leftOut(fields Fields, count int) Fields {
+	if count > 0 {
+		fields.put("left_out", count)
 	}
 	return fields
 }

@@ -2,7 +2,9 @@ package server
 
 import (
 	"encoding/binary"
+	"io"
 	"strings"
+	"time"
 )
 
 // Commands answers the four-letter words: the commands that an operator sends on a
@@ -46,12 +48,28 @@ func (c *conn) answerCommand(name string) {
 		if name == "stmk" && !c.readTraceMask() {
 			return
 		}
-		answer = commands.Answer(c.server, name)
+		var release func()
+		answer, release = c.server.Report(name, func() string { return commands.Answer(c.server, name) })
+		defer release()
 	}
-	c.socket.Write([]byte(answer))
+	if !c.tell(answer) {
+		reset(c.socket) // half of an answer must not look like all of it
+		return
+	}
 	if half, ok := c.socket.(halfCloser); ok {
 		half.CloseWrite()
 	}
+}
+
+// answerBytesSecond is how many bytes of an answer a client must take in a second, after the
+// grace that it has: others wait for the next report of the kind.
+const answerBytesSecond = 4 << 20
+
+// tell sends an answer, in steps: it is one for many, and a whole copy is one for each.
+func (c *conn) tell(answer string) bool {
+	_ = c.socket.SetWriteDeadline(time.Now().Add(c.server.closeGrace + time.Duration(len(answer))*time.Second/answerBytesSecond))
+	_, err := io.Copy(struct{ io.Writer }{c.socket}, struct{ io.Reader }{strings.NewReader(answer)})
+	return err == nil
 }
 
 // readTraceMask takes the number that follows stmk, eight bytes.

@@ -30,6 +30,7 @@
 //	outbox.go       gathers replies and events of a connection, writes them
 //	laggards.go     whom to disconnect when all outboxes hold too much
 //	commands.go     four-letter words instead of a handshake
+//	reports.go      what operators ask for, one of a kind at a time
 //	expire.go       ends a session for a test
 //
 //	inbox.go        gathers events for the loop

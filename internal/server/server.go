@@ -55,6 +55,7 @@ type Server struct {
 	slots         budget       // requests that the loop may have, where a throttle bounds them
 	largeBytes    atomic.Int64 // of large requests
 	handshakes    handshakes
+	reports       reports
 	connTokens    connTokens
 	paces         paces
 	identityConns identityConns

@@ -376,10 +376,14 @@ type Dump struct {
 	Sessions   []session.Lease // the same by id, with their timeouts
 	Local      []session.Bucket
 	Ephemerals map[zk.SessionID][]string
+	Left       int // ephemerals that are left out
 }
 
-// Dump lists sessions by the time they expire, and their ephemerals.
-func (s *Server) Dump() Dump {
+// Dump lists sessions by the time they expire, and their ephemerals: as a report of watches,
+// not many more than watch.ReportBytesMax bytes of paths, with 16 for each.
+func (s *Server) Dump() Dump { return s.dump(watch.ReportBytesMax) }
+
+func (s *Server) dump(bytesMax int) Dump {
 	d := Dump{NowMs: s.monoMs(), Ephemerals: map[zk.SessionID][]string{}}
 	s.inspect(func(r *replica.Replica) {
 		d.Buckets, d.Sessions, d.Local = r.Sessions().Buckets(), r.Sessions().Leases(), r.Locals().Buckets()
@@ -391,8 +395,16 @@ func (s *Server) Dump() Dump {
 	t.RUnlock()
 	for _, id := range owners {
 		t.RLock()
+		if bytesMax < 0 {
+			d.Left += t.EphemeralsOf(id)
+			t.RUnlock()
+			continue
+		}
 		paths := t.Ephemerals(id, "")
 		t.RUnlock()
+		for _, path := range paths {
+			bytesMax -= len(path) + 16
+		}
 		if len(paths) > 0 {
 			d.Ephemerals[id] = paths
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
@@ -257,5 +258,35 @@ func TestDashboardOfAServerNeedsNoWhitelist(t *testing.T) {
 	}
 	if url, _, err := serveDashboard(t.Context(), "", source, false, nil); url != "" || err != nil {
 		t.Errorf("without an address: %q, %v", url, err)
+	}
+}
+
+// TestDashboardListsWatchesOneAtATime: each list takes many times its bytes. What is left of
+// one that was given up is made to its end before there is another one.
+func TestDashboardListsWatchesOneAtATime(t *testing.T) {
+	e := startServers(t, 1, 0, func(c *server.Config) { c.FourLetterWords = nil })
+	source := ownDashboard(e.Server(1), admin.Commands{})
+	defer source.close()
+	if _, err := source.Watches(awaittest.Within(t), "/"); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(why string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if _, err := source.Watches(ctx, "/"); err == nil {
+			t.Error("they are listed though " + why)
+		} else if _, _, exit := cli.Describe(err); exit != cli.ExitNoServer {
+			t.Errorf("%v: exit %d", err, exit)
+		}
+	}
+	_, release := e.Server(1).Report("wchp", func() string { return "" })
+	refused("the server has another report")
+	release()
+	source.listing <- struct{}{}
+	refused("others have theirs listed")
+	<-source.listing
+	if _, err := source.Watches(awaittest.Within(t), "/"); err != nil {
+		t.Error(err)
 	}
 }

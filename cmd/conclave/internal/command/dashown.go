@@ -50,7 +50,9 @@ func ownDashboard(s *server.Server, commands admin.Commands) *dashSource {
 			defer answers.Close()
 			name := make([]byte, 4)
 			if _, err := io.ReadFull(answers, name); err == nil {
-				_, _ = io.WriteString(answers, commands.Answer(s, string(name))) // who asked may have gone
+				answer, release := s.Report(string(name), func() string { return commands.Answer(s, string(name)) })
+				defer release()
+				_, _ = io.Copy(struct{ io.Writer }{answers}, struct{ io.Reader }{strings.NewReader(answer)}) // who asked may have gone
 			}
 		}()
 		return asks, nil

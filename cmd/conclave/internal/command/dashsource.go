@@ -25,6 +25,8 @@ type dashSource struct {
 	log     dashLog    // nil: no log is at hand
 	search  sync.Mutex // of the log: one at a time, for it reads all of it
 
+	listing chan struct{} // a token while watches are listed: all of them are read for that
+
 	looking  sync.Mutex // guards the overseer, and
 	overseer *overseer
 	before   *look
@@ -37,7 +39,7 @@ type dashSource struct {
 }
 
 func newDashSource(o *overseer, servers string, options client.Options) *dashSource {
-	return &dashSource{servers: servers, options: options, overseer: o}
+	return &dashSource{servers: servers, options: options, overseer: o, listing: make(chan struct{}, 1)}
 }
 
 func (d *dashSource) close() {
@@ -138,6 +140,9 @@ func (d *dashSource) Sessions(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	connections, problems := d.overseer.askClients(ctx, i.servers, nil)
+	if lacks := told.lacks(); lacks != nil {
+		problems = append(problems, lacks.Error())
+	}
 	return dashSessions{told.held(connections), problems}, nil
 }
 
@@ -148,6 +153,12 @@ type dashArmed struct {
 }
 
 func (d *dashSource) Watches(ctx context.Context, path string) (any, error) {
+	select {
+	case d.listing <- struct{}{}:
+		defer func() { <-d.listing }()
+	case <-ctx.Done():
+		return nil, &cli.Error{Err: errors.New("watches are being listed for others"), Exit: cli.ExitNoServer, Hint: "try again in some seconds"}
+	}
 	d.looking.Lock()
 	at := d.lastLook(ctx)
 	d.looking.Unlock()

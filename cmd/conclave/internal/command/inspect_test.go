@@ -266,10 +266,10 @@ func TestDumpIsReadInAllItsForms(t *testing.T) {
 		"SessionTracker dump:\nLocal Session Sets (1)/(1):\n1 expire at Sat Nov 21 10:00:00 UTC 2026:\n\t0x1\nGlobal Session Sets (2)/(2):\n" +
 			"1 expire at Sat Nov 21 10:00:00 UTC 2026:\n\t0x100a\n1 expire at Sat Nov 21 10:00:01 UTC 2026:\n\t0xff00000000000001\n" +
 			"ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x100a:\n\t/dump:\n\t/Session\nConnections dump:\nConnections Sets (1)/(1):\n" +
-			"1 expire at Sat Nov 21 10:00:00 UTC 2026:\n\tip: /127.0.0.1:1 sessionId: 0x7\n": "map[-72057594037927935:0 1:0 4106:0] map[4106:[/dump: /Session]]",
-		"SessionTracker dump:\nGlobal Sessions(1):\n0x100a\t30000ms\nephemeral nodes dump:\nSessions with Ephemerals (0):\nConnections dump:\n": "map[4106:30000] map[]",
+			"1 expire at Sat Nov 21 10:00:00 UTC 2026:\n\tip: /127.0.0.1:1 sessionId: 0x7\nleft out: 12 ephemerals\n": "map[-72057594037927935:0 1:0 4106:0] map[4106:[/dump: /Session]] 12",
+		"SessionTracker dump:\nGlobal Sessions(1):\n0x100a\t30000ms\nephemeral nodes dump:\nSessions with Ephemerals (0):\nConnections dump:\n": "map[4106:30000] map[] 0",
 	} {
-		d := dumped{map[zk.SessionID]int64{}, map[zk.SessionID][]string{}}
+		d := dumped{sessions: map[zk.SessionID]int64{}, ephemerals: map[zk.SessionID][]string{}}
 		d.text(text)
 		plain := map[int64]int64{}
 		for id, timeout := range d.sessions {
@@ -279,7 +279,7 @@ func TestDumpIsReadInAllItsForms(t *testing.T) {
 		for id, all := range d.ephemerals {
 			paths[int64(id)] = all
 		}
-		if got := fmt.Sprint(plain, " ", paths); got != want {
+		if got := fmt.Sprint(plain, " ", paths, " ", d.left); got != want {
 			t.Errorf("%s\nis read as %s", text, got)
 		}
 	}

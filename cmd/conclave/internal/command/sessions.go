@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/zk"
 	"github.com/spf13/cobra"
 )
@@ -34,13 +36,22 @@ type held struct {
 type dumped struct {
 	sessions   map[zk.SessionID]int64
 	ephemerals map[zk.SessionID][]string
+	left       int // ephemerals that its list has no space for
+}
+
+// lacks says what is missing, nil if nothing is.
+func (d *dumped) lacks() error {
+	if d.left == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d ephemerals are left out: a server lists %d MiB of paths at most", d.left, admin.PathsMax>>20)
 }
 
 // dump asks for sessions and ephemerals: the leader, or else the first server that answers.
 func (i *inspector) dump(ctx context.Context) (dumped, error) {
 	var first error
 	for _, s := range i.servers {
-		d := dumped{map[zk.SessionID]int64{}, map[zk.SessionID][]string{}}
+		d := dumped{sessions: map[zk.SessionID]int64{}, ephemerals: map[zk.SessionID][]string{}}
 		err := i.ask(ctx, s.Server, question{"dump", "dump", d.text, d.json})
 		if err == nil && first != nil && len(d.sessions) == 0 && len(d.ephemerals) == 0 {
 			continue // the admin port of a learner knows no sessions
@@ -60,6 +71,10 @@ func (d *dumped) text(answer string) {
 	section, owner := "", zk.SessionID(0)
 	for line := range strings.Lines(answer) {
 		line = strings.TrimRight(line, "\n")
+		if count, ends := strings.CutPrefix(line, admin.LeftOut); ends {
+			_, _ = fmt.Sscan(count, &d.left)
+			continue
+		}
 		name, rest, _ := strings.Cut(strings.TrimPrefix(line, "\t"), "\t")
 		id, err := sessionNumber(strings.TrimSuffix(name, ":"))
 		switch {
@@ -103,6 +118,9 @@ func (d *dumped) json(fields map[string]json.RawMessage) error {
 		}
 		slices.Sort(paths)
 		d.ephemerals[id] = paths
+	}
+	if _, some := fields["left_out"]; some {
+		return field(fields, "left_out", &d.left)
 	}
 	return nil
 }
@@ -213,7 +231,7 @@ admin.enableServer=true, in zoo.cfg. Without cons the addresses are missing.`,
 				return err
 			}
 			all := told.held(i.connections(c.Context()))
-			return p.Answer(all, func(w io.Writer) error { return sessionTable(w, all) })
+			return errors.Join(p.Answer(all, func(w io.Writer) error { return sessionTable(w, all) }), told.lacks())
 		},
 	}
 	v.add(c)
@@ -303,13 +321,14 @@ Where neither is, conclave ls -r -l shows owners, znode by znode.`,
 				}
 			}
 			slices.SortFunc(all, func(a, b owned) int { return strings.Compare(a.Path, b.Path) })
-			return p.Answer(all, func(w io.Writer) error {
+			err = p.Answer(all, func(w io.Writer) error {
 				rows := make([][]string, len(all))
 				for i, one := range all {
 					rows[i] = []string{one.Session, one.Path}
 				}
 				return cli.Table(w, []string{"SESSION", "PATH"}, rows)
 			})
+			return errors.Join(err, told.lacks())
 		},
 	}
 	v.add(c)

@@ -23,7 +23,7 @@ func FuzzWhatServersTell(f *testing.F) {
 		`"connections":[{"remote_socket_address":"/127.0.0.1:1","session_id":2,"established":1}],"secure_connections":[],` +
 		`"path_to_session_ids":{"/a":[2]},"num_connections":1,"num_paths":1,"num_total_watches":1}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		d := dumped{map[zk.SessionID]int64{}, map[zk.SessionID][]string{}}
+		d := dumped{sessions: map[zk.SessionID]int64{}, ephemerals: map[zk.SessionID][]string{}}
 		c, sum, watches := connected{}, watchSum{}, 0
 		put := func(string, zk.SessionID) { watches++ }
 		d.text(text)

@@ -99,7 +99,7 @@ func (v *watchList) run(c *cobra.Command, args []string) error {
 		return cli.Table(w, []string{"SESSION", "SERVER", "PATH"}, rows)
 	})
 	if err == nil && left > 0 {
-		err = fmt.Errorf("%d watches are left out: a server lists %d MiB of paths at most; --count counts all", left, admin.WatchesMax>>20)
+		err = fmt.Errorf("%d watches are left out: a server lists %d MiB of paths at most; --count counts all", left, admin.PathsMax>>20)
 	}
 	return err
 }
