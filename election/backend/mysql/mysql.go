@@ -40,11 +40,13 @@
 //	mysql-M5  A connection that would lose writes is refused: of a server that
 //	          is read-only, as replicas are; with autocommit off; or with
 //	          binlog_format=STATEMENT, by which a replica would judge the
-//	          comparison for itself.
+//	          comparison for itself. Each write compares the first two itself:
+//	          a leader that only renews loses a server that is made read-only,
+//	          even if its user may write there (READ ONLY ADMIN, SUPER).
 //
 // Not promised: two servers that both take writes, the old primary partitioned
 // with some of the clients, elect one leader each. A failover must stop the
-// old primary first, or make it read-only. Semi-synchronous replication does
+// old primary first, or make it read-only; setting read_only is enough. Semi-synchronous replication does
 // not stop it: after its timeout a primary goes on alone. In a Galera cluster a
 // write is compared on all nodes and a read waits for what is on its way to its
 // node, but each node counts as a server of its own: let all candidates use one

@@ -31,6 +31,12 @@ const incarnationSQL = `(select concat(@@server_id, '/', @@hostname, ':', @@port
 // other nodes have answered. It is a comment to MySQL.
 const syncSQL = `/*M!100200 set statement wsrep_sync_wait = 1 for */`
 
+// takesWritesSQL is the condition of every write (mysql-M5): it commits by itself, and the server
+// is no replica. The server itself lets users write to a replica that have READ ONLY ADMIN or
+// SUPER. Setting super_read_only sets read_only as well. MariaDB 12 has names for the values,
+// the others have numbers.
+const takesWritesSQL = `@@autocommit = 1 and concat(@@global.read_only) in ('0', 'OFF')`
+
 // mayTakeSQL is the condition of a write that takes an election: the
 // incarnation of the server is adopted, and the one that the candidate has seen.
 const mayTakeSQL = `(select count(*) from @table as a where a.name = ''
@@ -45,13 +51,13 @@ const (
 	// name, version, record; nonce, incarnation.
 	insertSQL = `insert into @table (name, version, record)
 select given.* from (select ? as name, ? as version, ? as record) as given
-where @@autocommit = 1 and (? = '' or ` + mayTakeSQL + `)`
+where ` + takesWritesSQL + ` and (? = '' or ` + mayTakeSQL + `)`
 
 	// version, record; name, version expected; nonce, nonce, incarnation.
 	updateSQL = `update @table as e left join @table as a on a.name = ''
 	and json_unquote(json_extract(a.record, '$.incarnation')) = ` + incarnationSQL + `
 set e.version = ?, e.record = ?, e.changed = current_timestamp(3)
-where @@autocommit = 1 and e.name = ? and e.version = ?
+where ` + takesWritesSQL + ` and e.name = ? and e.version = ?
 	and (? in ('', coalesce(json_unquote(json_extract(e.record, '$.nonce')), ''))
 		or json_unquote(json_extract(a.record, '$.incarnation')) = ?)`
 
@@ -66,7 +72,7 @@ from (select 1) as one left join @table as t on t.name = ?`
 	// version; incarnation.
 	adoptSQL = `insert into @table (name, version, record)
 select given.* from (select '' as name, ? as version, json_object('incarnation', ` + incarnationSQL + `) as record) as given
-where @@autocommit = 1 and json_unquote(json_extract(given.record, '$.incarnation')) = ?
+where ` + takesWritesSQL + ` and json_unquote(json_extract(given.record, '$.incarnation')) = ?
 on duplicate key update version = given.version, record = given.record, changed = current_timestamp(3)`
 )
 

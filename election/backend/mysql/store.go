@@ -77,7 +77,7 @@ func (s *store) look(ctx context.Context, conn *sql.Conn, name string) (row, err
 	switch {
 	case err != nil:
 		return seen, err
-	case readOnly != "0" && readOnly != "OFF":
+	case isReadOnly(readOnly):
 		return seen, errReplica
 	case autocommit != "1":
 		_, err := conn.ExecContext(ctx, "rollback") // a read has begun a transaction
@@ -90,6 +90,9 @@ func (s *store) look(ctx context.Context, conn *sql.Conn, name string) (row, err
 	}
 	return seen, nil
 }
+
+// isReadOnly reports whether a value of read_only is that of a replica (takesWritesSQL).
+func isReadOnly(value string) bool { return value != "0" && value != "OFF" }
 
 // Write puts the record by one statement, and makes the table if there is none.
 func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
@@ -183,6 +186,13 @@ func (s *store) Adopt(ctx context.Context, incarnation string) error {
 // after a failover, for a second.
 func (s *store) makeTable(ctx context.Context) error {
 	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		var readOnly string
+		if err := conn.QueryRowContext(ctx, "select @@global.read_only").Scan(&readOnly); err != nil {
+			return err
+		}
+		if isReadOnly(readOnly) {
+			return errReplica // whose own table would stop what its primary sends
+		}
 		for _, statement := range s.sql.ddl {
 			if _, err := conn.ExecContext(ctx, statement); err != nil {
 				return err
