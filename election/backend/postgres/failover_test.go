@@ -3,6 +3,9 @@
 package postgres
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,14 +14,18 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/test/stores"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // owner is who runs PostgreSQL's programs, nil for ourselves.
@@ -111,4 +118,70 @@ func TestAsynchronousStandbyThatIsPromotedElectsNobodyTooEarly(t *testing.T) {
 	server.Crash()
 	execute(t, standby, "select pg_promote()")
 	storetest.NextAfter(t, held, open(t, standby+"&lease-max=4s"), leaseMax)
+}
+
+// TestCandidateFollowsTheAddressOfThePrimary: one that has reached a standby, as where the address
+// of a primary is changed a moment later than its role, would keep the connection, and be told for
+// ever that it is one.
+func TestCandidateFollowsTheAddressOfThePrimary(t *testing.T) {
+	server := stores.Start(t, "postgres")
+	plain := newDatabase(t, server.URL)
+	if _, err := openStore(t, plain).Write(awaittest.Within(t), "other", record.Record{}, ""); err != nil { // which makes the table
+		t.Fatal(err)
+	}
+	standby := startStandby(t, server)
+	awaitValue(t, strings.Replace(plain, server.Addr, standby, 1), "select 'up'", "up")
+	var addr atomic.Pointer[string]
+	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, *addr.Load())
+	}
+	pools := map[string]func() *sql.DB{
+		"a pool of database/sql": func() *sql.DB {
+			config, _, err := parse(plain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.DialFunc = dial
+			return stdlib.OpenDB(*config)
+		},
+		"a pool of pgx": func() *sql.DB {
+			config, err := pgxpool.ParseConfig(plain)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.ConnConfig.DialFunc = dial
+			pool, err := pgxpool.NewWithConfig(awaittest.Within(t), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(pool.Close)
+			return stdlib.OpenDBFromPool(pool)
+		},
+	}
+	requests := map[string]func(*store) error{
+		"read": func(s *store) error { _, _, err := s.Read(awaittest.Within(t), "e"); return err },
+		"write": func(s *store) error {
+			_, err := s.Write(awaittest.Within(t), newVersion(), record.Record{}, "")
+			return err
+		},
+		"adopt": func(s *store) error { return s.Adopt(awaittest.Within(t), "i") },
+	}
+	for kind, openPool := range pools {
+		for what, request := range requests {
+			addr.Store(&standby)
+			db := openPool()
+			defer db.Close()
+			s, err := newStore(db, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := request(s); !errors.Is(err, errStandby) {
+				t.Errorf("%s by %s from a standby: %v", what, kind, err)
+			}
+			addr.Store(&server.Addr)
+			if err := request(s); err != nil {
+				t.Errorf("%s by %s when the address is the primary's: %v", what, kind, err)
+			}
+		}
+	}
 }

@@ -61,7 +61,7 @@ func (s *store) awaitEcho(ctx context.Context, connection *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, echoWithin)
 	defer cancel()
 	echo := newVersion()
-	if _, err := s.db.ExecContext(ctx, "select pg_notify($1::text, $2::text)", s.sql.channel, echo); err != nil {
+	if err := s.execute(ctx, "select pg_notify($1::text, $2::text)", s.sql.channel, echo); err != nil {
 		return fmt.Errorf("notify: %w", err)
 	}
 	for {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
 	"github.com/conclave-project/conclave/election/backend/internal/watchhub"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // store is a record.Store on one table.
@@ -52,22 +54,59 @@ func (s *store) within(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, s.options.Timeout)
 }
 
+// on runs work on one connection, within the time limit, and on another one if the first
+// turns out to be broken. A connection to a server that takes no writes is closed: a new one
+// may reach the primary, where an address follows it.
+func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn) error) (err error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	for range brokenMax {
+		if err = s.once(ctx, work); !errors.Is(err, driver.ErrBadConn) {
+			break // else a repeated write does the same once (postgres-P2)
+		}
+	}
+	return err
+}
+
+// brokenMax is how often a request is sent over pooled connections that turn out to be broken.
+const brokenMax = 3
+
+func (s *store) once(ctx context.Context, work func(context.Context, *sql.Conn) error) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // back to the pool
+	err = work(ctx, conn)
+	if errors.Is(err, errStandby) || isState(err, readOnlyTransaction) {
+		_ = conn.Raw(func(connection any) error {
+			if c, ok := connection.(*stdlib.Conn); ok { // a pool of pgx would keep it
+				_ = c.Conn().Close(ctx) // at once where ctx is over
+			}
+			return driver.ErrBadConn // which closes it
+		})
+	}
+	return err
+}
+
 // Read returns the row of the election. A table that does not exist yet has
 // none.
 func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
 	var r record.Record
-	var standby bool
 	var now, version, text string
-	err := s.db.QueryRowContext(ctx, s.sql.read, name).Scan(&standby, &now, &version, &text)
+	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		var standby bool
+		err := conn.QueryRowContext(ctx, s.sql.read, name).Scan(&standby, &now, &version, &text)
+		if err == nil && standby {
+			err = errStandby
+		}
+		return err
+	})
 	switch {
 	case isState(err, undefinedTable):
 		return r, "", nil
 	case err != nil:
 		return r, "", s.explain("read", err)
-	case standby:
-		return r, "", errStandby
 	}
 	s.watch.See(now)
 	if version == "" {
@@ -116,14 +155,14 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 const failuresMax = 3
 
 func (s *store) put(ctx context.Context, statement string, args []any, expected, nonce string) (incarnation.Outcome, error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
 	var outcome incarnation.Outcome
 	var written, told int
 	var mayTake bool
 	var durable, present, holder string
-	err := s.db.QueryRowContext(ctx, statement, args...).Scan(
-		&written, &outcome.Incarnation, &mayTake, &present, &holder, &told, &durable)
+	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		return conn.QueryRowContext(ctx, statement, args...).Scan(
+			&written, &outcome.Incarnation, &mayTake, &present, &holder, &told, &durable)
+	})
 	switch {
 	case err != nil:
 	case written > 0:
@@ -139,30 +178,36 @@ func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
 // Adopt writes the incarnation into the row with the empty name.
 func (s *store) Adopt(ctx context.Context, incarnation string) error {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	_, err := s.db.ExecContext(ctx, s.sql.adopt, incarnation, newVersion())
-	return s.explain("write", err)
+	return s.explain("write", s.execute(ctx, s.sql.adopt, incarnation, newVersion()))
+}
+
+func (s *store) execute(ctx context.Context, statement string, args ...any) error {
+	return s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, statement, args...)
+		return err
+	})
 }
 
 // makeTable makes the table, as others may be doing at the same moment, and
 // adopts the incarnation in the same transaction: nobody sees it without.
 func (s *store) makeTable(ctx context.Context) error {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return s.explain("make the", err)
-	}
-	defer func() { _ = tx.Rollback() }() // does nothing after Commit
-	for _, statement := range s.sql.ddl {
-		if _, err := tx.ExecContext(ctx, statement); isState(err, duplicateTable, duplicateObject, uniqueViolation) {
-			return nil // somebody else was quicker
-		} else if err != nil {
-			return s.explain("make the", err)
+	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		tx, err := conn.BeginTx(ctx, nil)
+		if err != nil {
+			return err
 		}
+		defer func() { _ = tx.Rollback() }() // does nothing after Commit
+		for _, statement := range s.sql.ddl {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return tx.Commit()
+	})
+	if isState(err, duplicateTable, duplicateObject, uniqueViolation) {
+		return nil // somebody else was quicker
 	}
-	return s.explain("make the", tx.Commit())
+	return s.explain("make the", err)
 }
 
 // Wait waits for news of the row.
@@ -181,27 +226,27 @@ func (s *store) WaitTold(ctx context.Context, name, version string, limit time.D
 
 // Names returns the names of all rows.
 func (s *store) Names(ctx context.Context) ([]string, error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	rows, err := s.db.QueryContext(ctx, s.sql.names)
+	var names []string
+	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		names = nil
+		rows, err := conn.QueryContext(ctx, s.sql.names)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }() // Err tells
+		for rows.Next() {
+			var name string
+			if err := rows.Scan(&name); err != nil {
+				return err
+			}
+			names = append(names, name)
+		}
+		return rows.Err()
+	})
 	if isState(err, undefinedTable) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, s.explain("read", err)
-	}
-	defer func() { _ = rows.Close() }() // Err tells
-	var names []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, s.explain("read", err)
-		}
-		names = append(names, name)
-	}
-	if err := rows.Err(); isState(err, undefinedTable) {
-		return nil, nil
-	} else if err != nil {
 		return nil, s.explain("read", err)
 	}
 	return names, nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -195,6 +196,41 @@ func TestPromotedReplicaThatLaggedBehindElectsNobodyTooEarly(t *testing.T) {
 	held := storetest.Acquire(t, a, "a", leaseMax)
 	operator(t, replicaURL, "replicaof", "no", "one")
 	storetest.NextAfter(t, held, open(t, replicaURL), leaseMax)
+}
+
+// TestCandidateFollowsTheAddressOfThePrimary: one that has reached a replica, as where the address
+// of a primary is changed a moment later than its role, would keep the connection, and be told for
+// ever that it is one.
+func TestCandidateFollowsTheAddressOfThePrimary(t *testing.T) {
+	server := stores.Start(t, "redis")
+	replica := strings.TrimPrefix(server.Note["replica"], "redis://")
+	client, options, err := parse(newHash(t, server.URL, time.Minute, true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := client.Options()
+	_ = client.Close()
+	var addr atomic.Pointer[string]
+	addr.Store(&replica)
+	config.MaxRetries, config.Dialer = -1, func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, *addr.Load())
+	}
+	client = redis.NewClient(config)
+	defer client.Close()
+	s, err := newStore(client, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Read(awaittest.Within(t), "e"); !errors.Is(err, errReplica) {
+		t.Errorf("a read from a replica: %v", err)
+	}
+	if err := s.Adopt(awaittest.Within(t), "i"); !errors.Is(err, errReplica) {
+		t.Errorf("adopting on a replica: %v", err)
+	}
+	addr.Store(&server.Addr)
+	if _, _, err := s.Read(awaittest.Within(t), "e"); err != nil {
+		t.Errorf("a read when the address is the primary's: %v", err)
+	}
 }
 
 // TestWriteThatNoReplicaConfirmsDoesNotCount: so a primary that is partitioned

@@ -1,7 +1,9 @@
 package redis
 
-// serverLua is what all scripts begin with: which server this is. INFO says it
-// in the same step as the rest.
+// serverLua is what all scripts begin with: which server this is, and that it is the
+// primary. INFO says it in the same step as the rest. A client of go-redis closes a
+// connection that is answered with READONLY: a new one may reach the primary, where an
+// address follows it.
 const serverLua = `
 local replication = redis.call('INFO', 'replication')
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
@@ -10,13 +12,15 @@ if not run or not history then
 	return redis.error_reply('NOIDENTITY INFO does not tell run_id and master_replid')
 end
 local incarnation = run .. '/' .. history
-local primary = string.match(replication, 'role:(%w+)') == 'master'
+if string.match(replication, 'role:(%w+)') ~= 'master' then
+	return redis.error_reply('READONLY this server is a replica')
+end
 `
 
-// readLua: KEYS the hash; ARGV the name. It answers with the role, the
-// incarnation and the field.
+// readLua: KEYS the hash; ARGV the name. It answers with the incarnation and the
+// field.
 const readLua = serverLua + `
-return {primary and 1 or 0, incarnation, redis.call('HGET', KEYS[1], ARGV[1]) or ''}
+return {incarnation, redis.call('HGET', KEYS[1], ARGV[1]) or ''}
 `
 
 // What putLua answers first.
@@ -33,9 +37,6 @@ const (
 // space; versions of this package that do not know the record take it for a part of
 // the version, which is news to them, and read.
 const putLua = serverLua + `
-if not primary then
-	return redis.error_reply('READONLY this server is a replica')
-end
 local stored = redis.call('HGET', KEYS[1], ARGV[1])
 local version, nonce = '', ''
 if stored then

@@ -68,12 +68,9 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 	if err != nil {
 		return r, "", s.explain("read", err)
 	}
-	role, now, text, err := readAnswer(answer)
-	switch {
-	case err != nil:
+	now, text, err := readAnswer(answer)
+	if err != nil {
 		return r, "", s.explain("read", err)
-	case role != 1:
-		return r, "", errReplica
 	}
 	s.watch.See(now)
 	if text == "" {
@@ -94,17 +91,16 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 
 var errAnswer = errors.New("the script has answered something else than it should")
 
-func readAnswer(answer []any) (role int64, incarnation, text string, err error) {
-	if len(answer) != 3 {
-		return 0, "", "", errAnswer
+func readAnswer(answer []any) (incarnation, text string, err error) {
+	if len(answer) != 2 {
+		return "", "", errAnswer
 	}
-	role, isRole := answer[0].(int64)
-	incarnation, isIncarnation := answer[1].(string)
-	text, isText := answer[2].(string)
-	if !isRole || !isIncarnation || !isText {
-		return 0, "", "", errAnswer
+	incarnation, isIncarnation := answer[0].(string)
+	text, isText := answer[1].(string)
+	if !isIncarnation || !isText {
+		return "", "", errAnswer
 	}
-	return role, incarnation, text, nil
+	return incarnation, text, nil
 }
 
 // Write puts the record by one script.
