@@ -103,9 +103,10 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 	return s.watch.Write(ctx, s, name, r, version)
 }
 
-// Put is one compare and set. It looks at the incarnation before and not in the
-// same step, which JetStream cannot: a server that starts again in between takes
-// longer than that.
+// Put is one compare and set. It looks at the incarnation before and after it, and not in
+// the same step, which JetStream cannot: a candidate may be held up in between for as long
+// as a server takes to start again, or to lose the bucket. What has taken an election then
+// is an error, as if the answer were lost, and the candidate undoes it (record-R7).
 func (s *store) Put(ctx context.Context, name string, r record.Record, version string) (incarnation.Outcome, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
@@ -118,7 +119,8 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 	if err != nil {
 		return outcome, err
 	}
-	if s.takes(name, r, version) || version == "" {
+	takes := s.takes(name, r, version)
+	if takes || version == "" {
 		if outcome, err = s.mayTake(ctx); err != nil {
 			return outcome, s.explain("write", err)
 		}
@@ -137,10 +139,21 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 	if err != nil {
 		return outcome, s.explain("write", err)
 	}
+	if takes {
+		now, err := s.info(ctx)
+		if err == nil && now != outcome.Incarnation {
+			err = errBegunAgain
+		}
+		if err != nil {
+			return incarnation.Outcome{}, s.explain("write", err)
+		}
+	}
 	outcome.Version = strconv.FormatUint(written, 10)
 	s.note(name, outcome.Version, r.Nonce)
 	return outcome, nil
 }
+
+var errBegunAgain = errors.New("the bucket has begun again meanwhile, and may have forgotten grants")
 
 // publishOverDeleted writes where the last message of the key says that it was
 // deleted, and otherwise returns the conflict.
