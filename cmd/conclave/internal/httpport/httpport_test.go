@@ -110,3 +110,27 @@ func TestPagesOfOtherSitesAreForeign(t *testing.T) {
 		}
 	}
 }
+
+// TestPagesOfOtherSitesAreForeignOnTheLoopback, too, where the browser is an old one, or does
+// not say where a page is from, as to 0.0.0.0, by which some reach the loopback.
+func TestPagesOfOtherSitesAreForeignOnTheLoopback(t *testing.T) {
+	own := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}
+	for _, c := range []struct {
+		host, name, value string
+		foreign           bool
+	}{
+		{"127.0.0.1:8080", "Accept", "*/*", false}, {"127.0.0.1:8080", "Origin", "http://127.0.0.1:8080", false},
+		{"localhost:9000", "Referer", "http://localhost:9000/commands", false}, {"[::1]:8080", "Sec-Fetch-Site", "none", false},
+		{"127.0.0.1:8080", "Referer", "http://evil.example/", true}, {"127.0.0.1:8080", "Origin", "http://evil.example", true},
+		{"localhost:8080", "Origin", "null", true}, {"127.0.0.1:8080", "Sec-Fetch-Site", "cross-site", true},
+		{"0.0.0.0:8080", "Referer", "http://evil.example/", true}, {"0.0.0.0:8080", "Accept", "*/*", true},
+		{"[::]:8080", "Accept", "*/*", true}, {"[::ffff:0.0.0.0]:8080", "Accept", "*/*", true},
+	} {
+		r := httptest.NewRequest("GET", "http://"+c.host+"/commands/stat_reset", nil)
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(own)))
+		r.Header.Set(c.name, c.value)
+		if why := Foreign(r); (why != "") != c.foreign {
+			t.Errorf("%s: %s: %s: %q", c.host, c.name, c.value, why)
+		}
+	}
+}
