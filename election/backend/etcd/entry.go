@@ -84,26 +84,7 @@ func (e *entry) Enter(ctx context.Context) error {
 
 // Renew extends the lease (etcd-D5).
 func (e *entry) Renew(ctx context.Context) (queue.Lease, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the stream
-	sent := clock.Now()
-	// The client's own KeepAliveOnce tries again without a pause for as long
-	// as there is no server.
-	stream, err := clientv3.RetryLeaseClient(e.client).LeaseKeepAlive(ctx)
-	if err == nil {
-		err = stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(e.lease)})
-	}
-	if err != nil {
-		return queue.Lease{}, rpctypes.Error(err)
-	}
-	answer, err := stream.Recv()
-	switch {
-	case err != nil:
-		return queue.Lease{}, rpctypes.Error(err)
-	case answer.TTL <= 0:
-		return queue.Lease{}, rpctypes.ErrLeaseNotFound
-	}
-	return queue.Lease{Sent: sent, Length: time.Duration(answer.TTL) * time.Second}, nil
+	return e.keepAlives.renew(ctx, int64(e.lease))
 }
 
 // Place has a quorum confirm the key and tell who is before it. While the one that

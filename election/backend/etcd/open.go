@@ -39,6 +39,10 @@
 //	etcd-D6  A nominee comes to the front of the queue because those before it,
 //	         if they are of this package, are sent to the end of it, where they
 //	         get later tokens.
+//	etcd-D7  Renewals write nothing: the stream of a keep-alive is kept for the
+//	         next, as a client authenticates with its user and password for each
+//	         that it opens. One request is on its way over it at a time, and one
+//	         that is not answered in its time ends it.
 //
 // The revision starts again if the servers' data is lost, and goes back with a
 // snapshot unless it is restored with "etcdutl snapshot restore --bump-revision".
@@ -84,7 +88,11 @@ type Options struct {
 // of about a second: gRPC's own is two minutes, for which nobody leads though
 // etcd is back.
 func New(client *clientv3.Client, options Options) *queue.Backend {
-	return queue.New(&store{client: client, keys: keys{options.Prefix}}, queue.Options{})
+	s := newStore(client, options)
+	return queue.New(s, queue.Options{Close: func(bool) error {
+		s.keepAlives.close()
+		return nil
+	}})
 }
 
 // Times of the client that Open makes. Ten seconds between heartbeats is the

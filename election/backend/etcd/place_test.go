@@ -73,7 +73,7 @@ func TestPlaceOfAWaiterThatIsKnownAsksForNoQueue(t *testing.T) {
 	}}
 	client := clientv3.NewCtxClient(t.Context())
 	client.KV, client.Watcher = cluster, cluster
-	s := &store{client: client}
+	s := newStore(client, Options{})
 	e, _ := s.Entry(t.Context(), election.Claim{Election: "jobs", Nonce: "n", Lease: time.Minute}).(*entry)
 	e.created.Store(7)
 	for n, want := range []queue.Standing{queue.Queued, queue.Queued, queue.Queued, queue.Queued, queue.Head} {

@@ -18,8 +18,13 @@ import (
 
 // store is a queue.Store on one cluster.
 type store struct {
-	client *clientv3.Client
-	keys   keys
+	client     *clientv3.Client
+	keys       keys
+	keepAlives *keepAlives
+}
+
+func newStore(client *clientv3.Client, options Options) *store {
+	return &store{client: client, keys: keys{options.Prefix}, keepAlives: &keepAlives{client: client}}
 }
 
 // leaseMin is the shortest lease that a server with the default election
