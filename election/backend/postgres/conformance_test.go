@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -397,5 +398,62 @@ func TestPoolsOfTheUserServe(t *testing.T) {
 	}
 	if next := <-ended; next.Token <= held.Token {
 		t.Errorf("token %d after %d", next.Token, held.Token)
+	}
+}
+
+// TestPoolIsListenedToAsItConnects: the credentials of a pool may come from its BeforeConnect, as
+// those of a cloud's IAM or of Vault do. The connection for LISTEN had those of long ago.
+func TestPoolIsListenedToAsItConnects(t *testing.T) {
+	config, err := pgxpool.ParseConfig(newDatabase(t, stores.Start(t, "postgres").URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := config.ConnConfig.User
+	config.ConnConfig.User = "expired"
+	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { c.User = user; return nil }
+	pool, err := pgxpool.NewWithConfig(awaittest.Within(t), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	b, err := NewPool(pool, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for range b.Observe(ctx, "e") {
+		}
+	}()
+	awaittest.Until(t, "somebody listens", func() bool {
+		var listen int
+		err := pool.QueryRow(awaittest.Within(t), "select count(*) from pg_stat_activity where query like 'listen %'").Scan(&listen)
+		return err == nil && listen > 0
+	})
+}
+
+// TestClosedBackendLeavesThePoolAlone: nothing of the backend is left, and the pool serves on.
+func TestClosedBackendLeavesThePoolAlone(t *testing.T) {
+	pool, err := pgxpool.New(awaittest.Within(t), newDatabase(t, stores.Start(t, "postgres").URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	const backends = 100
+	before := runtime.NumGoroutine()
+	for range backends {
+		b, err := NewPool(pool, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaittest.Until(t, "their goroutines have ended", func() bool { return runtime.NumGoroutine() < before+backends/2 })
+	if err := pool.Ping(awaittest.Within(t)); err != nil {
+		t.Errorf("the pool: %v", err)
 	}
 }

@@ -106,7 +106,11 @@ func (s *store) listenConfig(ctx context.Context) (*pgx.ConnConfig, error) {
 		return nil, errNoListen
 	}
 	if s.options.Listen != nil {
-		return s.options.Listen, nil
+		config := s.options.Listen.Copy()
+		if s.beforeListen == nil {
+			return config, nil
+		}
+		return config, s.beforeListen(ctx, config)
 	}
 	pooled, err := s.db.Conn(ctx)
 	if err != nil {

@@ -102,18 +102,34 @@ func New(db *sql.DB, options Options) (*record.Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return record.New(s, record.Options{Close: func() error {
-		s.hub.Close()
-		return nil
-	}}), nil
+	return s.backend(func() error { return nil }), nil
 }
 
-// NewPool is New for those who have a pool of pgx.
+// NewPool is New for those who have a pool of pgx. Connections for LISTEN are made as
+// the pool makes its own, with its BeforeConnect, unless Options.Listen says how.
 func NewPool(pool *pgxpool.Pool, options Options) (*record.Backend, error) {
+	config := pool.Config() // a copy
+	before := config.BeforeConnect
 	if options.Listen == nil {
-		options.Listen = pool.Config().ConnConfig.Copy()
+		options.Listen = config.ConnConfig
+	} else {
+		before = nil
 	}
-	return New(stdlib.OpenDBFromPool(pool), options)
+	db := stdlib.OpenDBFromPool(pool) // closing it leaves the pool open
+	s, err := newStore(db, options)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	s.beforeListen = before
+	return s.backend(db.Close), nil
+}
+
+// backend returns the backend on the store, and end is called when it has been closed.
+func (s *store) backend(end func() error) *record.Backend {
+	return record.New(s, record.Options{Close: func() error {
+		s.hub.Close()
+		return end()
+	}})
 }
 
 // form is what the URLs look like.

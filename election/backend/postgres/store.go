@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
 	"github.com/conclave-project/conclave/election/backend/internal/watchhub"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -25,6 +26,10 @@ type store struct {
 	sql     *statements
 	watch   *incarnation.Watch
 	hub     *watchhub.Hub[record.News]
+
+	// beforeListen may change how a connection for LISTEN is made, nil for as told: the
+	// credentials of a pool may be those of a moment.
+	beforeListen func(context.Context, *pgx.ConnConfig) error
 }
 
 var (
