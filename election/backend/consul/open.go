@@ -34,9 +34,10 @@
 //	           instead has let all sessions begin again after the renewal
 //	           before. So a leader that was killed is replaced after up to two
 //	           TTL.
-//	consul-C4  A session hangs on its TTL alone, not on the health of a node:
-//	           with the default, gossip about a failed agent ends a session long
-//	           before its TTL, while its holder goes on leading.
+//	consul-C4  A session hangs on its TTL, not on the health of a node: with the
+//	           default, gossip about a failed agent ends a session long before
+//	           its TTL, while its holder goes on leading. But it belongs to the
+//	           node of the agent that the candidate uses, and goes with it.
 //	consul-C5  Each waiter watches its predecessor, and only the first one the
 //	           key: a hand-over wakes two, however many there are.
 //	consul-C6  Release hands the key over to a nominee within one transaction:
@@ -48,6 +49,12 @@
 // it is off by default and a hand-over after a death takes no longer than consul-C3
 // says. Set it where operators destroy sessions or take nodes out of the
 // catalogue: then a leader learns of its loss only as fast as news travel.
+//
+// An agent that is stopped with SIGTERM, as by "systemctl stop consul", does so: it
+// leaves, and all sessions that were made by it end at once. A leader that uses
+// it cannot be told, and leads until its deadline, beside the next one. Let agents
+// have leave_on_terminate = false, which is the default of servers only, or set
+// LockDelay to the lease.
 //
 // The index goes back when the servers' data is lost, or if a snapshot is
 // restored into a new cluster.

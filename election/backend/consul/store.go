@@ -24,7 +24,9 @@ type store struct {
 // Traits says what Consul promises.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "consul", LeaseMin: s.options.LeaseMin, Guarantees: election.Guarantees{
-		Failover: "none: everything is decided by a quorum; a new leader of Consul lets all sessions begin again",
+		Failover: "none: everything is decided by a quorum; a new leader of Consul lets all sessions begin again. " +
+			"An agent that leaves, as with SIGTERM unless leave_on_terminate is false, ends the sessions of those that use it: " +
+			"two lead until the first one's deadline, unless LockDelay is as long as the lease",
 		Clocks: "rates only, with a whole TTL in reserve: the servers wait twice as long as the candidate; " +
 			"a dead leader is replaced after two leases. The least lease is 10 s unless session_ttl_min " +
 			"of the servers says otherwise",

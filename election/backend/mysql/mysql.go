@@ -90,7 +90,9 @@ type Options struct {
 	Table string
 	// LeaseMax is the longest lease that may be asked for, and for how long
 	// nobody is elected after a restart or failover of the server. All
-	// candidates have to agree on it. Default 15 s, at least 1 s.
+	// candidates that share the table, of whatever election, have to agree on
+	// it, which nobody checks: the first that has waited for its own LeaseMax
+	// ends the wait for all. Default 15 s, at least 1 s.
 	LeaseMax time.Duration
 	// Timeout is how long one statement may take. Default 5 s.
 	Timeout time.Duration
@@ -144,7 +146,7 @@ func (s *store) Traits() election.Traits {
 			"A MariaDB server has to be restarted before it is promoted again. " +
 			"An asynchronous replica may forget grants, and so may semi-synchronous replication after its timeout: they have run out " +
 			"by then. An old primary that still takes writes from some clients elects a second leader. Galera: all candidates " +
-			"on one node",
+			"on one node. All candidates that share the table, of whatever election, need the same LeaseMax",
 		Renewal: "1 statement, 1 commit (with sync at innodb_flush_log_at_trx_commit=1)",
 		Waiting: "1 select by primary key per poll",
 		Notice:  "poll every 500 ms, or Options.Poll",

@@ -72,7 +72,9 @@ type Options struct {
 	Replicas int
 	// LeaseMax is the longest lease that may be asked for, and for how long
 	// nobody is elected when the bucket may have forgotten something. All
-	// candidates have to agree on it. Default 15 s.
+	// candidates that share the bucket, of whatever election, have to agree on
+	// it, which nobody checks: the first that has waited for its own LeaseMax
+	// ends the wait for all. Default 15 s.
 	LeaseMax time.Duration
 	// Timeout is how long one request may take. Default 5 s.
 	Timeout time.Duration

@@ -84,7 +84,9 @@ type Options struct {
 	Table string
 	// LeaseMax is the longest lease that may be asked for, and for how long
 	// nobody is elected after a restart or failover of the server. All
-	// candidates have to agree on it. Default 15 s.
+	// candidates that share the table, of whatever election, have to agree on
+	// it, which nobody checks: the first that has waited for its own LeaseMax
+	// ends the wait for all. Default 15 s.
 	LeaseMax time.Duration
 	// Timeout is how long one statement may take. Default 5 s.
 	Timeout time.Duration

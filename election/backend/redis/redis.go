@@ -22,7 +22,10 @@
 //	          then. That the incarnation is adopted stands in the same hash: a
 //	          server that was flushed, or has evicted the hash, has forgotten
 //	          that as well. A server that is used for the first time makes its
-//	          first candidate wait too.
+//	          first candidate wait too, and so does a primary that has had no
+//	          replica for repl-backlog-ttl (an hour by default) and gets one
+//	          again: it changes its replication id then. Set repl-backlog-ttl 0
+//	          where a free election must not wait for that.
 //
 // So one primary elects one leader at a time, with or without persistence, and
 // also when a replica that lagged behind is promoted. Not promised: a primary
@@ -70,8 +73,10 @@ type Options struct {
 	Key string
 	// LeaseMax is the longest lease that may be asked for, and for how long
 	// nobody is elected after a restart or failover of the server. All
-	// candidates have to agree on it, which nobody checks: one that has less
-	// than another's lease elects beside it after a failover. Default 15 s.
+	// candidates that share the hash, of whatever election, have to agree on
+	// it, which nobody checks: the first that has waited for its own LeaseMax
+	// ends the wait for all, and one that has less than another's lease lets
+	// somebody be elected beside it. Default 15 s.
 	LeaseMax time.Duration
 	// Replicas is how many replicas have to confirm each write, by WAIT,
 	// before it counts. It does not go with a cluster. Default 0.

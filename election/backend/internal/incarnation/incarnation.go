@@ -13,7 +13,9 @@
 //	                has run out. The store keeps which incarnation is adopted
 //	                beside its records, and compares it in the same atomic step
 //	                as the version.
-//	incarnation-I2  No lease is longer than LeaseMax.
+//	incarnation-I2  No lease is longer than LeaseMax. One incarnation is adopted for
+//	                all elections that share the table, hash or bucket: the
+//	                candidates of all of them must have the same LeaseMax.
 //	incarnation-I4  A record that names its first holder under an incarnation
 //	                has a token greater than any that was forgotten: by a stride
 //	                that no clock's error and no number of grants reaches
@@ -129,7 +131,7 @@ func (w *Watch) check(r record.Record) error {
 		return nil
 	}
 	return election.Permanent(fmt.Errorf("%w: %v, at most %v is allowed here; ask for a shorter lease, or raise "+
-		"LeaseMax (lease-max in the URL) in all candidates alike", errLease, lease, w.leaseMax))
+		"LeaseMax (lease-max in the URL) alike in all candidates that share the store's table, hash or bucket, of whatever election", errLease, lease, w.leaseMax))
 }
 
 var errLease = errors.New("the lease is too long")
