@@ -30,6 +30,11 @@ import (
 //	            one that is at the gate, and for other writers. Readers wait as
 //	            long as writers keep coming.
 //
+// Of a writer a fence knows the gate alone, by its token or its key, and not the places: a
+// writer that has lost one is let in for as long as it has the gate. That is enough. All
+// that act after it have come through the gate after it (holders-W2), so that the gate
+// was the writer's no more, and their tokens are higher.
+//
 // A writer costs as much as it has places, in renewals too: as many readers as
 // are needed at a time and no more.
 //

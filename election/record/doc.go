@@ -31,7 +31,11 @@
 //	           restore from a copy older than the last failover, which forgets
 //	           that stride too, and an election of which a store has forgotten
 //	           everything, which begins again from the wall clock, below all
-//	           strides.
+//	           strides. The wall clock is read with the record: a candidate that
+//	           is frozen before its write, while others lead and the record is
+//	           then deleted, takes the election with a token below theirs. No
+//	           look at a clock is late enough: delete no record of an election
+//	           that has candidates.
 //	record-R5  A write whose answer was lost is looked for by the claim's nonce.
 //	           A claim is released only when no write of it can take effect any
 //	           more: the record has another version than the one that write
