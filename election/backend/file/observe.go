@@ -59,10 +59,26 @@ func (p place) view() (election.View, error) {
 			view.Waiters = append(view.Waiters, election.Waiter{ID: w.id, Metadata: p.metadata(w)})
 		}
 	}
-	if len(living) == 0 && s.leader != "" && !p.isFree() { // else one that lives may have it, and has not said so yet
+	if len(living) == 0 && s.leader != "" && !p.isFree() {
+		left, err := p.isLeft(s)
+		if err != nil || !left {
+			return view, err
+		}
 		view.Leader, view.Since = s.leader, s.since
 	}
 	return view, nil
+}
+
+// isLeft reports whether a lock that is not free, as was just seen, may still be that of a state: no
+// candidate lives that has come and got it meanwhile, and none has led since. That one says so itself,
+// or will.
+func (p place) isLeft(s state) (bool, error) {
+	living, err := p.waiters()
+	if err != nil || len(living) > 0 {
+		return false, err
+	}
+	now, err := p.readState()
+	return now.token == s.token, err
 }
 
 // gatherFor is how long an observer lets changes gather, so that a handover of

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/file"
@@ -59,6 +61,45 @@ func TestTryOfAFreeElectionLeads(t *testing.T) {
 		}
 		if err := e.Try(t.Context(), func(context.Context, election.Leadership) error { return nil }); err != nil {
 			t.Fatalf("attempt %d: %v", i, err)
+		}
+	}
+}
+
+// A candidate comes and gets the lock while somebody looks: after the state and the queue were read,
+// and before the lock is. The leader before is not said to have it.
+func TestLookBesideACandidateThatComesShowsNoFormerLeader(t *testing.T) {
+	dir := t.TempDir()
+	backend := func() *file.Backend {
+		b, err := file.New(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	acquire := func(b *file.Backend, id string) election.Grant {
+		grant, err := b.Acquire(awaittest.Within(t), election.Claim{Election: "job", ID: id, Nonce: "nonce" + id, Lease: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return grant
+	}
+	one, two, looks := backend(), backend(), backend()
+	if err := one.Release(awaittest.Within(t), acquire(one, "one")); err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	looks.SetFault(func(operation string) error {
+		if operation == "look" {
+			once.Do(func() { acquire(two, "two") })
+		}
+		return nil
+	})
+	for view, err := range looks.Observe(awaittest.Within(t), "job") {
+		if err != nil || view.Leader == "one" {
+			t.Errorf("%+v, %v", view, err)
+		}
+		if view.Leader != "" {
+			break
 		}
 	}
 }

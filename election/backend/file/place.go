@@ -245,6 +245,9 @@ func (p place) openLock() (*os.File, error) {
 // as others that look may, and opens it for reading: the end of a look would be
 // a sign to everybody that the lock may be free.
 func (p place) isFree() bool {
+	if p.fail("look") != nil {
+		return false
+	}
 	lock, err := os.Open(p.path(lockFile))
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)

@@ -47,7 +47,8 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 			"backups    none: this server takes no backups by itself\ndashboard  127.0.0.1:8080: everybody on this machine reads what anyone may, and changes nothing\n" +
 				"dashboard  it shows the paths of all writes, and the ids of sessions: who knows one can take it over at the port for clients"}},
 		"a dashboard with changes": {lines: "conclave.httpAddress=127.0.0.1:8080\nconclave.httpChanges=true", want: []string{
-			"backups    none: this server takes no backups by itself\ndashboard  127.0.0.1:8080: everybody on this machine reads what anyone may, and changes what anyone may (conclave.httpChanges)"}},
+			"backups    none: this server takes no backups by itself\ndashboard  127.0.0.1:8080: everybody on this machine reads what anyone may, and changes what anyone may (conclave.httpChanges)\n" +
+				"dashboard  it shows the paths of all writes, and the ids of sessions: who knows one can take it over at the port for clients"}},
 		"traces": {lines: "conclave.traceEndpoint=http://u:p@collector:4318\nconclave.traceRatio=0.01", want: []string{
 			"backups    none: this server takes no backups by itself\ntraces     http://xxxxx@collector:4318/v1/traces is sent spans of 0.01 of all writes, with their paths"}},
 		"backups": {lines: "conclave.backupPlace=/backup\nconclave.backupEvery=5m\nconclave.backupKeepFor=30d", want: []string{
