@@ -172,10 +172,10 @@ func TestEveryChangeHasALine(t *testing.T) {
 	line("setData\tznode=/long\tresult=success")
 	line("create\tznode=/longer\tznode_type=container\tresult=success")
 	line("delete\tznode=/longer\tresult=success")
-	many := slices.Repeat(zk.ReadACL(), 500)
+	many := slices.Repeat(zk.ReadACL(), 200)
 	_, err = c.SetACL(ctx, "/b", many, 7)
 	refused(t, zk.ErrBadVersion, err)
-	line("setAcl\tznode=/b\tacl=world:anyone:r%s\tresult=failure", strings.Repeat(",world:anyone:r", 499))
+	line("setAcl\tznode=/b\tacl=world:anyone:r%s\tresult=failure", strings.Repeat(",world:anyone:r", 199))
 
 	_, _, err = c.Reconfig(ctx, client.Change{Leaving: []string{"3"}, Version: -1})
 	refused(t, zk.ErrReconfigDisabled, err)
