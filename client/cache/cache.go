@@ -32,11 +32,12 @@ type Znode struct {
 	// Stat follows the children, too. Aversion may be old: no watch tells of ACLs.
 	Stat zk.Stat
 	// Err is why the znode, which is there, could not be read: zk.ErrNoAuth,
-	// client.ErrReplyTooLong or client.ErrRequestTooLong. When it is written it is read
-	// again, and if it can be, all below it. Any other error of a server is taken for one
-	// that passes: it is read again each second. Data and Stat are empty then, unless its
-	// children alone could not be listed; of what is below it nothing may be known but
-	// what has changed since.
+	// client.ErrReplyTooLong, zk.ErrMarshalling of a server for the same, or
+	// client.ErrRequestTooLong. When it is written it is read again, and if it can be, all
+	// below it. Data and Stat are empty then, unless its children alone could not be
+	// listed; of what is below it nothing may be known but what has changed since. Any
+	// other error of a server is taken for one that passes: it is read again each second,
+	// and until then the copy keeps what it had, is not Whole, and New and Sync wait.
 	Err error
 }
 
@@ -59,7 +60,6 @@ type Cache struct {
 	work    []task                     // in the order in which it came
 	dirty   map[string]bool            // in work because of an event
 	numbers map[string]bool            // in work because of an event of a child
-	retried map[string]bool            // read again after a pause
 	more    chan struct{}              // of 1: there is work
 	walk    *walk                      // the newest; nil when it could not be finished
 	round   uint64                     // its number
@@ -103,7 +103,7 @@ func empty(c *client.Client, path string, most int) *Cache {
 	return &Cache{client: c, path: path, most: most,
 		ended: make(chan struct{}), barrier: make(chan chan struct{}), znodes: make(map[string]*entry),
 		kids: make(map[string]map[string]bool), dirty: make(map[string]bool), numbers: make(map[string]bool),
-		retried: make(map[string]bool), more: make(chan struct{}, 1), first: make(chan struct{}),
+		more: make(chan struct{}, 1), first: make(chan struct{}),
 		readers: make(map[*Changes]bool)}
 }
 

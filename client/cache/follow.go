@@ -246,6 +246,9 @@ func (k *Cache) apply(one task, result zk.Result, err error) {
 	case one.op == zk.OpMultiRead && beyondLimit(err):
 		k.push(task{path: one.path, op: zk.OpGetChildren, walk: one.walk})
 		return
+	case err != nil && !lasts(reason(err)):
+		k.later(one)
+		return
 	case one.op == zk.OpGetChildren:
 		k.push(task{path: one.path, op: zk.OpGetData, walk: one.walk, why: reason(err)})
 		if err == nil {
@@ -330,22 +333,28 @@ func reason(err error) error {
 	return err
 }
 
-// mayPass reports whether a znode may be readable soon without being written.
-func mayPass(why error) bool {
-	return why != nil && why != zk.ErrNoAuth && why != client.ErrReplyTooLong && why != client.ErrRequestTooLong
+// lasts reports whether a znode cannot be read until it is written, or its ACL.
+func lasts(why error) bool {
+	return why == zk.ErrNoAuth || why == zk.ErrMarshalling || why == client.ErrReplyTooLong || why == client.ErrRequestTooLong
 }
 
-// retry has a znode read again after a pause. Mutex mu is held.
-func (k *Cache) retry(path string) {
-	if k.retried[path] {
-		return
+// later has a read made again after a pause, as a part of the walk that is under way, or of the last
+// one, which is under way again: what the copy has stays, and a Sync waits. If that walk has failed
+// another one will come, and reads it. Mutex mu is held.
+func (k *Cache) later(one task) {
+	if one.walk == nil {
+		if k.walk == nil {
+			return
+		}
+		one.walk = k.walk
+		one.walk.left++
 	}
-	k.retried[path] = true
 	time.AfterFunc(retryPause, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		delete(k.retried, path)
-		k.readAgain(path)
+		if one.walk == k.walk {
+			k.push(one)
+		}
 	})
 }
 
@@ -371,9 +380,6 @@ func (k *Cache) finish() {
 func (k *Cache) set(one task, z Znode) {
 	before := k.znodes[one.path]
 	k.znodes[one.path] = &entry{z, one.round}
-	if mayPass(z.Err) {
-		k.retry(one.path)
-	}
 	if before != nil && before.Stat.Czxid == z.Stat.Czxid && before.Stat.Mzxid == z.Stat.Mzxid && before.Err == z.Err {
 		return
 	}

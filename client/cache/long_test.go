@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -101,13 +100,14 @@ func TestZnodeWithALongPathIsRead(t *testing.T) {
 	}
 }
 
-// TestErrorOfAServerThatMayPassCostsOneZnodeForAWhile (cache-C2): the walk goes on, and the
-// znode is read again, with all below it.
-func TestErrorOfAServerThatMayPassCostsOneZnodeForAWhile(t *testing.T) {
+// TestErrorThatPassesKeepsWhatTheCopyHas (cache-C2, cache-C3): only the read that has failed is made
+// again, the walk goes on beside it, and until then a Sync waits. What a copy has is not gone because
+// a server is too busy to tell it.
+func TestErrorThatPassesKeepsWhatTheCopyHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := unfollowed(t)
-		shows := func(children ...string) zk.Result {
-			return zk.Result{Sub: []zk.Result{{Data: []byte("1")}, {Children: children}}}
+		shows := func(data string, children ...string) zk.Result {
+			return zk.Result{Sub: []zk.Result{{Data: []byte(data)}, {Children: children}}}
 		}
 		next := func(path string, op zk.Op) task {
 			t.Helper()
@@ -117,31 +117,67 @@ func TestErrorOfAServerThatMayPassCostsOneZnodeForAWhile(t *testing.T) {
 			}
 			return batch[0]
 		}
-		k.begin()
-		k.apply(next("/top", zk.OpMultiRead), shows("a"), nil)
-		k.apply(next("/top/a", zk.OpMultiRead), zk.Result{}, zk.ErrThrottledOp)
-		if z, _ := k.Get("/top/a"); z.Err != zk.ErrThrottledOp || !k.whole() {
-			t.Errorf("%+v, whole %t", z, k.whole())
+		has := func(whole bool, want string) {
+			t.Helper()
+			got := ""
+			for _, path := range k.Paths() {
+				z, _ := k.Get(path)
+				got += fmt.Sprintf("%s=%s %v ", path, z.Data, z.Err)
+			}
+			if strings.TrimSpace(got) != want || k.whole() != whole {
+				t.Errorf("the copy is %q, whole %t", got, k.whole())
+			}
 		}
-		for range 2 { // and an event besides: one read each time
-			k.onEvent(zk.Event{Type: zk.EventNodeDataChanged, Path: "/top/a"})
-			k.apply(next("/top/a", zk.OpGetData), zk.Result{}, zk.ErrThrottledOp)
+		fails := func(path string, op zk.Op) task {
+			t.Helper()
+			k.apply(next(path, op), zk.Result{}, zk.ErrThrottledOp)
+			if batch := k.take(); len(batch) > 0 {
+				t.Errorf("read again at once: %+v", batch)
+			}
 			time.Sleep(retryPause)
 			synctest.Wait()
-			k.apply(next("/top/a", zk.OpGetData), zk.Result{}, zk.ErrThrottledOp)
+			return next(path, op)
 		}
+		k.begin()
+		k.apply(next("/top", zk.OpMultiRead), shows("1", "a"), nil)
+		a := fails("/top/a", zk.OpMultiRead)
+		has(false, "/top=1 <nil>")
+		k.apply(a, shows("1", "b"), nil)
+		k.apply(next("/top/a/b", zk.OpMultiRead), shows("1"), nil)
+		const all = "/top=1 <nil> /top/a=1 <nil> /top/a/b=1 <nil>"
+		has(true, all)
+
+		k.onEvent(zk.Event{Type: zk.EventNone}) // another walk
+		top := fails("/top", zk.OpMultiRead)
+		has(false, all)
+		k.apply(top, shows("1", "a"), nil)
+		k.apply(next("/top/a", zk.OpMultiRead), shows("1", "b"), nil)
+		k.apply(next("/top/a/b", zk.OpMultiRead), shows("1"), nil)
+		has(true, all)
+
+		k.onEvent(zk.Event{Type: zk.EventNodeDataChanged, Path: "/top/a"})
+		a = fails("/top/a", zk.OpGetData)
+		has(false, all)
+		k.apply(a, zk.Result{Data: []byte("2"), Stat: zk.Stat{Mzxid: 2}}, nil)
+		has(true, "/top=1 <nil> /top/a=2 <nil> /top/a/b=1 <nil>")
+
+		k.onEvent(zk.Event{Type: zk.EventNodeDeleted, Path: "/top/a/b"})
+		for _, one := range k.take() { // it, and the numbers of its parent
+			if one.op == zk.OpExists {
+				k.apply(one, zk.Result{}, zk.ErrThrottledOp)
+			} else {
+				k.apply(one, zk.Result{}, zk.ErrNoNode)
+			}
+		}
+		has(false, "/top=1 <nil> /top/a=2 <nil>")
 		time.Sleep(retryPause)
 		synctest.Wait()
-		k.apply(next("/top/a", zk.OpGetData), zk.Result{Data: []byte("1")}, nil)
-		k.apply(next("/top/a", zk.OpMultiRead), shows("b"), nil)
-		k.apply(next("/top/a/b", zk.OpMultiRead), shows(), nil)
-		if paths := k.Paths(); !slices.Equal(paths, []string{"/top", "/top/a", "/top/a/b"}) || !k.whole() {
-			t.Errorf("the copy has %q", paths)
-		}
+		k.apply(next("/top/a", zk.OpExists), zk.Result{}, nil)
+		has(true, "/top=1 <nil> /top/a=2 <nil>")
 		time.Sleep(10 * retryPause)
 		synctest.Wait()
 		if batch := k.take(); len(batch) > 0 {
-			t.Errorf("what can be read is read again: %+v", batch)
+			t.Errorf("what was read is read again: %+v", batch)
 		}
 	})
 }

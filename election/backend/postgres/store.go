@@ -66,7 +66,7 @@ func (s *store) within(ctx context.Context) (context.Context, context.CancelFunc
 func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn) error) (err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	for range brokenMax {
+	for range brokenMax + s.db.Stats().Idle {
 		if err = s.once(ctx, work); !errors.Is(err, driver.ErrBadConn) {
 			break // else a repeated write does the same once (postgres-P2)
 		}
@@ -74,7 +74,8 @@ func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn) er
 	return err
 }
 
-// brokenMax is how often a request is sent over pooled connections that turn out to be broken.
+// brokenMax is how often a request is sent over connections that turn out to be broken, beside those
+// that wait in the pool: all of them may be.
 const brokenMax = 3
 
 func (s *store) once(ctx context.Context, work func(context.Context, *sql.Conn) error) error {

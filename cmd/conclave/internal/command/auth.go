@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -18,9 +17,13 @@ import (
 type authFlags struct {
 	auth     []string
 	authFile string
+
+	environment bool   // may name the file; what a server opens for itself is nobody's
+	file        []byte // was read
 }
 
 func (f *authFlags) add(c *cobra.Command, shown string) {
+	f.environment = true
 	c.Flags().StringArrayVar(&f.auth, "auth", nil, "credential to show"+shown+", as digest:user:password; may be repeated. Other users of this machine can see it: keep one that matters in --auth-file")
 	c.Flags().StringVar(&f.authFile, "auth-file", "", "`FILE` with such credentials, one a line (default $CONCLAVE_AUTH_FILE)")
 }
@@ -45,19 +48,24 @@ func (f *authFlags) credentials() (all []client.Credential, err error) {
 		}
 		all = append(all, credential)
 	}
-	path := cmp.Or(f.authFile, os.Getenv("CONCLAVE_AUTH_FILE"))
+	path := f.authFile
+	if path == "" && f.environment {
+		path = os.Getenv("CONCLAVE_AUTH_FILE")
+	}
 	if path == "" {
 		return all, nil
 	}
 	const hint = "--auth-file or CONCLAVE_AUTH_FILE names a file with lines such as digest:USER:PASSWORD"
-	text, err := os.ReadFile(path)
+	if f.file == nil { // a pipe can be read once
+		f.file, err = os.ReadFile(path)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Usage(hint, "%s: no such file", path)
 	} else if err != nil {
 		return nil, cli.Usage(hint, "%w", err)
 	}
 	number := 0
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(strings.TrimPrefix(string(f.file), "\ufeff")) { // of editors on Windows
 		number++
 		line = strings.TrimRight(line, "\r\n") // a password may begin or end with a space
 		if strings.TrimSpace(line) == "" || line[0] == '#' {

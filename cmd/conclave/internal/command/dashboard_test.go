@@ -7,10 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
@@ -288,5 +292,28 @@ func TestDashboardListsWatchesOneAtATime(t *testing.T) {
 	<-source.listing
 	if _, err := source.Watches(awaittest.Within(t), "/"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestServersDashboardIsNobody: its environment may name what an operator's commands show, and anybody who
+// reaches the page would be that operator.
+func TestServersDashboardIsNobody(t *testing.T) {
+	credentials := filepath.Join(t.TempDir(), "auth")
+	if err := os.WriteFile(credentials, []byte("digest:super:secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CONCLAVE_AUTH_FILE", credentials)
+	t.Setenv("CONCLAVE_JAAS", credentials+".none")
+	own := storeFlags{store: "zk://127.0.0.1:1"} // as it opens the store of elections
+	if _, target, err := own.named(); err != nil || target.auth != nil || target.proof != nil {
+		t.Errorf("%d credentials, %v", len(target.auth), err)
+	}
+	var flags authFlags // of a command
+	flags.add(&cobra.Command{}, "")
+	for range 2 {
+		if all, err := flags.credentials(); len(all) != 1 || err != nil {
+			t.Errorf("%d credentials, %v", len(all), err)
+		}
+		_ = os.Remove(credentials) // it is read once: it may be a pipe
 	}
 }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"os"
 
@@ -12,9 +11,13 @@ import (
 )
 
 // saslFlag names the JAAS file by which ZooKeeper's servers learn who this client is.
-type saslFlag struct{ jaas string }
+type saslFlag struct {
+	jaas        string
+	environment bool // may name the file, see authFlags
+}
 
 func (f *saslFlag) add(c *cobra.Command) {
+	f.environment = true
 	c.Flags().StringVar(&f.jaas, "jaas", "", "`FILE` as Java's clients have it, whose section Client proves who this one is to ZooKeeper's servers: DIGEST-MD5 or Kerberos (default $CONCLAVE_JAAS)")
 }
 
@@ -23,7 +26,10 @@ type proofFunc = func(ctx context.Context, host string) (client.Proof, error)
 
 // proof returns what the section Client proves, nil without a file.
 func (f *saslFlag) proof() (proofFunc, error) {
-	path := cmp.Or(f.jaas, os.Getenv("CONCLAVE_JAAS"))
+	path := f.jaas
+	if path == "" && f.environment {
+		path = os.Getenv("CONCLAVE_JAAS")
+	}
 	if path == "" {
 		return nil, nil
 	}

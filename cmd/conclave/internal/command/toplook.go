@@ -42,6 +42,9 @@ func (v *topping) overseer() (*overseer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := v.credentials(); err != nil { // a file is read once, for all sessions
+		return nil, err
+	}
 	o := &overseer{store: store, only: v.only, clients: v.clients > 0, named: cli.ServerList(store.Servers), elections: v.elections}
 	o.asker, o.adminPort, o.timeout = asker{dial}, v.adminPort, v.timeout
 	o.open = func(ctx context.Context, servers string) (*opened, error) {
