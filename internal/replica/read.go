@@ -288,8 +288,7 @@ func (v *Reader) watches(req *zk.Request, who Caller) zk.Code {
 }
 
 // setWatches sets again what a client had on its former connection; what has
-// changed since becomes an event at once, unless the client may not read it now: it could ask with
-// one zxid after the other. Their zxid is -1. False if some are more than
+// changed since becomes an event at once. Their zxid is -1. False if some are more than
 // there may be: the client does not look at the answer, so its connection must end.
 func (v *Reader) setWatches(w *zk.SetWatches, who Caller, events []zk.Event) ([]zk.Event, bool) {
 	all := true
@@ -302,7 +301,7 @@ func (v *Reader) setWatches(w *zk.SetWatches, who Caller, events []zk.Event) ([]
 		switch {
 		case !ok:
 			tell(zk.EventNodeDeleted, path)
-		case n.Stat().Mzxid > w.RelativeZxid && v.Auth.Allow(n.ACL(), zk.PermRead, who.Identities):
+		case n.Stat().Mzxid > w.RelativeZxid:
 			tell(zk.EventNodeDataChanged, path)
 		default:
 			set(watch.Data, path)
@@ -320,7 +319,7 @@ func (v *Reader) setWatches(w *zk.SetWatches, who Caller, events []zk.Event) ([]
 		switch {
 		case !ok:
 			tell(zk.EventNodeDeleted, path)
-		case n.Stat().Pzxid > w.RelativeZxid && v.Auth.Allow(n.ACL(), zk.PermRead, who.Identities):
+		case n.Stat().Pzxid > w.RelativeZxid:
 			tell(zk.EventNodeChildrenChanged, path)
 		default:
 			set(watch.Child, path)
