@@ -24,6 +24,7 @@ type task struct {
 	round uint64        // of the newest walk when it was taken
 	walk  *walk         // nil for a read because of an event
 	why   error         // of a walk: why the children could not be read
+	again bool          // of an event, made again as a part of a walk
 	done  chan struct{} // of a Sync, instead of a read
 }
 
@@ -262,7 +263,7 @@ func (k *Cache) apply(one task, result zk.Result, err error) {
 	case one.op == zk.OpMultiRead:
 		k.set(one, Znode{Path: one.path, Data: result.Sub[0].Data, Stat: result.Sub[0].Stat})
 		k.walkBelow(one, result.Sub[1].Children)
-	case one.walk == nil && k.unread(one.path):
+	case (one.walk == nil || one.again) && k.unread(one.path):
 		k.walkFrom(one.path)
 	default:
 		k.set(one, Znode{Path: one.path, Data: result.Data, Stat: result.Stat, Err: one.why})
@@ -346,7 +347,7 @@ func (k *Cache) later(one task) {
 		if k.walk == nil {
 			return
 		}
-		one.walk = k.walk
+		one.walk, one.again = k.walk, true
 		one.walk.left++
 	}
 	time.AfterFunc(retryPause, func() {

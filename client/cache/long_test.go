@@ -174,6 +174,14 @@ func TestErrorThatPassesKeepsWhatTheCopyHas(t *testing.T) {
 		synctest.Wait()
 		k.apply(next("/top/a", zk.OpExists), zk.Result{}, nil)
 		has(true, "/top=1 <nil> /top/a=2 <nil>")
+
+		k.onEvent(zk.Event{Type: zk.EventNodeDataChanged, Path: "/top/a"})
+		k.apply(next("/top/a", zk.OpGetData), zk.Result{}, zk.ErrNoAuth)
+		k.onEvent(zk.Event{Type: zk.EventNodeDataChanged, Path: "/top/a"})
+		k.apply(fails("/top/a", zk.OpGetData), zk.Result{Data: []byte("3")}, nil)
+		k.apply(next("/top/a", zk.OpMultiRead), shows("3", "c"), nil) // with what is below it
+		k.apply(next("/top/a/c", zk.OpMultiRead), shows("1"), nil)
+		has(true, "/top=1 <nil> /top/a=3 <nil> /top/a/c=1 <nil>")
 		time.Sleep(10 * retryPause)
 		synctest.Wait()
 		if batch := k.take(); len(batch) > 0 {
