@@ -99,6 +99,7 @@ type exitError struct {
 func (e *exitError) Error() string { return "exit code of the command" }
 
 func newRoot() *cobra.Command {
+	var version bool // cobra's own needs a template, and with text/template the linker keeps every exported method
 	root := &cobra.Command{
 		Use:           "conclave",
 		Short:         "Elects leaders, and serves ZooKeeper's clients",
@@ -106,10 +107,16 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          unknownCommand,
-		Version:       versionLine(),
 
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if !version {
+				return c.Help()
+			}
+			_, err := io.WriteString(c.OutOrStdout(), versionLine())
+			return err
+		},
 	}
+	root.Flags().BoolVarP(&version, "version", "v", false, "print the version of this program")
 	addColor(root)
 	root.AddGroup(
 		&cobra.Group{ID: groupServe, Title: "Servers:"},
@@ -132,7 +139,6 @@ func newRoot() *cobra.Command {
 	add(groupFiles, newCheck(), newLog(), newBackup(), newRestore(), newDiff())
 	root.AddCommand(newVersion(), newMan())
 	root.SetHelpCommand(newHelp())
-	root.SetVersionTemplate("{{.Version}}")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if c.HasParent() {
 			err = fmt.Errorf("%s: %w", commandName(c), err)
