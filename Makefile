@@ -34,7 +34,7 @@ test-busy: ## the same, uncached, beside four busy loops: no test may rest on th
 
 .PHONY: race
 race: ## the packages with goroutines under the race detector
-	GORACE="atexit_sleep_ms=50 $$GORACE" go test -race -timeout 20m $(RACE_PACKAGES)
+	GORACE="atexit_sleep_ms=50 $$GORACE" go test -race -pgo=off -timeout 20m $(RACE_PACKAGES)
 
 .PHONY: lint
 lint: bin/staticcheck size ## gofmt, go vet and staticcheck, and the size of conclave
@@ -43,13 +43,13 @@ lint: bin/staticcheck size ## gofmt, go vet and staticcheck, and the size of con
 	bin/staticcheck -tags interop,robust,chaos,conformance,release,packages $$(go list work)
 
 # What conclave may weigh in bytes, stripped: it links no store's SDK.
-SIZE_MAX = 23000000
+SIZE_MAX = 23300000
 
 .PHONY: size
 size: ## refuse a conclave that has grown beyond SIZE_MAX
 	@go build -ldflags '-s -w' -o bin/stripped ./cmd/conclave
 	@bytes=$$(wc -c <bin/stripped); rm bin/stripped; echo "conclave: $$bytes bytes stripped"; \
-	[ $$bytes -le $(SIZE_MAX) ] || { echo "more than $(SIZE_MAX): see docs/decisions/0017, 0031 and 0034" >&2; exit 1; }
+	[ $$bytes -le $(SIZE_MAX) ] || { echo "more than $(SIZE_MAX): see docs/decisions/0017, 0031, 0034 and 0042" >&2; exit 1; }
 
 # Compares what two versions export.
 APIDIFF_VERSION = v0.0.0-20261014143641-f0251eb4aa3e
@@ -232,6 +232,13 @@ bench-floor: ## what Conclave costs in multiples of the least server that could 
 .PHONY: bench-profile
 bench-profile: ## where the CPU time of a server goes, by the steps of a request
 	go run ./test/bench profile
+
+.PHONY: pgo
+pgo: ## cmd/conclave/default.pgo, the profile that conclave is compiled with, from the loads of bench-profile; three minutes, on a machine that does nothing else
+	@dir=$$(mktemp -d); trap 'rm -rf $$dir' EXIT; set -x; \
+	go build -trimpath -o $$dir/bench ./test/bench && \
+	$$dir/bench profile -keep $$dir && \
+	$$dir/bench profile -keep $$dir -size 3 -merge cmd/conclave/default.pgo
 
 .PHONY: bench-scale
 bench-scale: ## sessions, watches, trees, ensembles, cores, tenants: curves over size with their aims; of PARTS=sessions,... or all; FULL=1 goes as far as the aims

@@ -183,10 +183,11 @@ Duration: 4.02s, Total samples = 1.57s (39.07%)
 
 func TestAProfileIsTakenOfEachLoad(t *testing.T) {
 	dir := t.TempDir()
-	if err := profileLoads(awaittest.Within(t), []string{"-duration", "300ms", "-warm-up", "50ms", "-keep", dir}); err != nil {
+	merged := filepath.Join(dir, "all")
+	if err := profileLoads(awaittest.Within(t), []string{"-duration", "300ms", "-warm-up", "50ms", "-keep", dir, "-merge", merged}); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"set.pprof", "create.pprof", "get.pprof"} {
+	for _, name := range []string{"set.pprof", "create.pprof", "get.pprof", "start.pprof", "all"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}

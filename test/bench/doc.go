@@ -50,7 +50,8 @@
 //
 // settings puts loads on two servers in turn, several times a second, of which one has
 // more lines in zoo.cfg, and prints what those cost: the audit log and the port of
-// metrics, unless it is told others.
+// metrics, unless it is told others. With -other BINARY the second server is another
+// binary, so that two versions are compared.
 //
 // A server starts on an empty directory of the same disk and gets the same
 // warm-up; the Java process may use a heap of 4 GiB and logs warnings only.

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -44,6 +45,7 @@ func profileLoads(ctx context.Context, args []string) error {
 	f.IntVar(&p.dataBytes, "data-bytes", 100, "data of each znode")
 	f.IntVar(&p.size, "size", 1, "servers; of more than one the leader, which has all connections, and a follower are profiled")
 	keep := f.String("keep", "", "a directory for the profiles, for go tool pprof")
+	merge := f.String("merge", "", "a file for all profiles of -keep in one, of earlier runs too")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -81,21 +83,48 @@ func profileLoads(ctx context.Context, args []string) error {
 		columns = append(columns, of...)
 	}
 	subject := "one server"
-	if p.size > 1 {
+	if p.size == 1 {
+		fmt.Fprintln(os.Stderr, "start")
+		of, err := profileStart(ctx, servers[0], dir, *keep)
+		if err != nil {
+			return err
+		}
+		columns = append(columns, of)
+	} else {
 		subject = fmt.Sprintf("the leader and a follower of %d servers", p.size)
 	}
 	fmt.Printf("%s\n%s, %d connections, %d requests in flight on each, %d bytes of data, %v each; CPU ns for each operation\n\n",
 		machine(), subject, p.connections, p.inFlight, p.dataBytes, p.duration)
 	fmt.Print(stepsText(columns))
+	if *merge != "" {
+		return mergeProfiles(ctx, *keep, *merge)
+	}
+	return nil
+}
+
+// mergeProfiles writes the profiles of a directory into one file. They are what the compiler
+// takes for go build -pgo.
+func mergeProfiles(ctx context.Context, dir, file string) error {
+	profiles, err := filepath.Glob(filepath.Join(dir, "*.pprof"))
+	if err != nil {
+		return err
+	}
+	command := exec.CommandContext(ctx, "go", append([]string{"tool", "pprof", "-proto", "-output", file}, profiles...)...)
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("bench: go tool pprof: %w: %s", err, out)
+	}
 	return nil
 }
 
 // profileLoad profiles servers, of which the first has the load, and returns a column for each.
 func profileLoad(ctx context.Context, servers []*profiled, o loadgen.Options, keep string) ([]column, error) {
-	names := []string{string(o.Workload), string(o.Workload) + "-follower"}[:len(servers)]
+	names := []string{string(o.Workload)}
+	if len(servers) > 1 {
+		names = []string{names[0] + "-leader", names[0] + "-follower"}
+	}
 	file := func(i int) string { return filepath.Join(keep, names[i]+".pprof") }
 	for i, s := range servers {
-		if err := s.ask("start " + file(i)); err != nil {
+		if _, err := s.ask("start " + file(i)); err != nil {
 			return nil, err
 		}
 	}
@@ -105,16 +134,41 @@ func profileLoad(ctx context.Context, servers []*profiled, o loadgen.Options, ke
 	}
 	columns := make([]column, len(servers))
 	for i, s := range servers {
-		if err := s.ask("stop"); err != nil {
+		if columns[i], err = s.stop(ctx, names[i], file(i), r.Operations); err != nil {
 			return nil, err
 		}
-		traces, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-traces", file(i)).Output()
-		if err != nil {
-			return nil, fmt.Errorf("bench: go tool pprof %s: %w", file(i), err)
-		}
-		columns[i] = column{names[i], bySteps(string(traces)), r.Operations}
 	}
 	return columns, nil
+}
+
+// profileStart kills the server of one and profiles the start of the next on its directory; an
+// operation of this column is a znode.
+func profileStart(ctx context.Context, s *profiled, dir, keep string) (c column, err error) {
+	znodes, err := s.ask("znodes")
+	if err != nil {
+		return c, err
+	}
+	n, err := strconv.ParseInt(znodes, 10, 64)
+	if err != nil {
+		return c, err
+	}
+	s.end()
+	file := filepath.Join(keep, "start.pprof")
+	next, err := startOneProfiled(filepath.Join(dir, "1"), 1, "", file)
+	if err != nil {
+		return c, err
+	}
+	defer next.end()
+	for {
+		if _, err := next.ask("leads"); err == nil {
+			return next.stop(ctx, "start", file, n)
+		}
+		select {
+		case <-ctx.Done():
+			return c, ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // A column is where the time of a load went.
@@ -179,13 +233,13 @@ func startProfiled(ctx context.Context, dir string, size int) (some []*profiled,
 	members, err := loopbackMembers(size)
 	for id := 1; id <= size && err == nil; id++ {
 		var s *profiled
-		if s, err = startOneProfiled(filepath.Join(dir, strconv.Itoa(id)), id, members); err == nil {
+		if s, err = startOneProfiled(filepath.Join(dir, strconv.Itoa(id)), id, members, ""); err == nil {
 			all = append(all, s)
 		}
 	}
 	for err == nil {
 		for i, s := range all {
-			if s.ask("leads") == nil {
+			if _, err := s.ask("leads"); err == nil {
 				return append([]*profiled{s}, all[(i+1)%size:][:min(1, size-1)]...), end, nil
 			}
 		}
@@ -217,12 +271,13 @@ func loopbackMembers(size int) (string, error) {
 	return lines.String(), nil
 }
 
-func startOneProfiled(dataDir string, id int, members string) (*profiled, error) {
+// startOneProfiled starts a server, which profiles itself from the first on if a file is given.
+func startOneProfiled(dataDir string, id int, members, file string) (*profiled, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	command := exec.Command(self, profileServer, dataDir, strconv.Itoa(id), members)
+	command := exec.Command(self, profileServer, dataDir, strconv.Itoa(id), members, file)
 	command.Stderr = os.Stderr
 	out, err1 := command.StdoutPipe()
 	in, err2 := command.StdinPipe()
@@ -233,7 +288,7 @@ func startOneProfiled(dataDir string, id int, members string) (*profiled, error)
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
-	s := &profiled{stdin: in, out: bufio.NewReader(out), end: end}
+	s := &profiled{stdin: in, out: bufio.NewReader(out), end: sync.OnceFunc(end)}
 	if s.addr, err = s.out.ReadString('\n'); err != nil {
 		end()
 		return nil, fmt.Errorf("bench: the server did not start: %w", err)
@@ -242,22 +297,43 @@ func startOneProfiled(dataDir string, id int, members string) (*profiled, error)
 	return s, nil
 }
 
-// ask sends a line and waits for its answer.
-func (s *profiled) ask(line string) error {
+// ask sends a line and waits for its answer, which is what follows "ok".
+func (s *profiled) ask(line string) (string, error) {
 	if _, err := fmt.Fprintln(s.stdin, line); err != nil {
-		return err
+		return "", err
 	}
 	answer, err := s.out.ReadString('\n')
-	if answer = strings.TrimSpace(answer); err == nil && answer != "ok" {
-		err = fmt.Errorf("bench: the server answers %q to %q", answer, line)
+	if err != nil {
+		return "", err
 	}
-	return err
+	answer = strings.TrimSpace(answer)
+	if rest, ok := strings.CutPrefix(answer, "ok"); ok {
+		return strings.TrimSpace(rest), nil
+	}
+	return "", fmt.Errorf("bench: the server answers %q to %q", answer, line)
+}
+
+// stop ends a profile, which is in a file, and says where the time of so many operations went.
+func (s *profiled) stop(ctx context.Context, name, file string, operations int64) (column, error) {
+	if _, err := s.ask("stop"); err != nil {
+		return column{}, err
+	}
+	traces, err := exec.CommandContext(ctx, "go", "tool", "pprof", "-traces", file).Output()
+	if err != nil {
+		return column{}, fmt.Errorf("bench: go tool pprof %s: %w", file, err)
+	}
+	return column{name, bySteps(string(traces)), operations}, nil
 }
 
 // serveProfiled is the server's process: what conclave serve has beside its ports for operators.
 func serveProfiled(ctx context.Context, args []string) error {
-	if len(args) != 3 {
-		return fmt.Errorf("bench: %s takes a directory, a number and the lines of an ensemble", profileServer)
+	if len(args) != 4 {
+		return fmt.Errorf("bench: %s takes a directory, a number, the lines of an ensemble and a file for a profile of its start", profileServer)
+	}
+	if args[3] != "" {
+		if err := startProfile(args[3]); err != nil {
+			return err
+		}
 	}
 	id, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -283,32 +359,39 @@ func serveProfiled(ctx context.Context, args []string) error {
 	go func() {
 		lines := bufio.NewScanner(os.Stdin)
 		for lines.Scan() {
-			if err := profileAs(s, lines.Text()); err != nil {
+			answer, err := profileAs(s, lines.Text())
+			if err != nil {
 				fmt.Println(err)
 				continue
 			}
-			fmt.Println("ok")
+			fmt.Println("ok", answer)
 		}
 	}()
 	return <-ended
 }
 
-// profileAs begins a profile, or ends it, or reports whether the server leads or serves alone.
-func profileAs(s *server.Server, line string) error {
-	if line == "leads" {
-		if !s.Serves() || s.Config().Ensemble != nil && !s.Leads() {
-			return errors.New("no")
-		}
-		return nil
-	}
+// profileAs begins a profile or ends it, reports whether the server leads or serves alone, or
+// says how many znodes it has.
+func profileAs(s *server.Server, line string) (answer string, err error) {
 	name, begins := strings.CutPrefix(line, "start ")
-	if !begins {
-		pprof.StopCPUProfile()
-		return nil
+	switch {
+	case begins:
+		return "", startProfile(name)
+	case line == "stop":
+		pprof.StopCPUProfile() // which writes the file
+		return "", nil
+	case line == "znodes":
+		return strconv.Itoa(s.Status().Znodes), nil
+	case !s.Serves() || s.Config().Ensemble != nil && !s.Leads():
+		return "", errors.New("no")
 	}
+	return "", nil
+}
+
+func startProfile(name string) error {
 	file, err := os.Create(name)
 	if err != nil {
 		return err
 	}
-	return pprof.StartCPUProfile(file) // its end writes the file
+	return pprof.StartCPUProfile(file)
 }

@@ -27,7 +27,8 @@ const settingsBlocks = 10
 type settings struct {
 	plan
 	lines  []string
-	slices int // of each server, in a block
+	other  string // a binary for the server that has the lines; the same if empty
+	slices int    // of each server, in a block
 }
 
 // A side is a server, and what one load has cost it.
@@ -51,14 +52,15 @@ func compareSettings(ctx context.Context, args []string) error {
 	f.IntVar(&s.inFlight, "in-flight", 64, "requests in flight on each connection")
 	f.IntVar(&s.dataBytes, "data-bytes", 100, "data of each znode")
 	loads := f.String("loads", "mix,set,create,get", "what load")
-	lines := f.String("lines", "", "the lines, with ';' between them; default: the audit log and the port of metrics")
+	lines := f.String("lines", "", "the lines, with ';' between them; default: the audit log and the port of metrics, and none with -other")
+	f.StringVar(&s.other, "other", "", "a binary for the second server, such as one of another version")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
 	if s.slices < 1 || s.duration <= 0 {
 		return errors.New("bench: slices and their duration must be positive")
 	}
-	if s.lines = strings.FieldsFunc(*lines, func(r rune) bool { return r == ';' }); len(s.lines) == 0 {
+	if s.lines = strings.FieldsFunc(*lines, func(r rune) bool { return r == ';' }); len(s.lines) == 0 && s.other == "" {
 		port, err := childtest.FreePort()
 		if err != nil {
 			return err
@@ -87,7 +89,11 @@ func (s *settings) run(ctx context.Context, loads []string) error {
 func (s *settings) pair(ctx context.Context, load string, out io.Writer) error {
 	var sides [2]side
 	for i := range sides {
-		server, err := servers.Start(ctx, servers.Conclave(), servers.Options{Config: s.lines[:i*len(s.lines)]})
+		kind := servers.Conclave()
+		if i == 1 && s.other != "" {
+			kind = servers.ConclaveAt(s.other)
+		}
+		server, err := servers.Start(ctx, kind, servers.Options{Config: s.lines[:i*len(s.lines)]})
 		if err != nil {
 			return err
 		}
