@@ -91,6 +91,7 @@ var layout = map[string]place{
 	"election/backend/internal/watchhub":    {5, shell},
 	"election/backend/internal/storeurl":    {5, shell},
 	"election/backend/internal/objects":     {5, shell},
+	"election/backend/internal/column":      {0, shell},
 	"election/backend/internal/polling":     {0, shell},
 	"election/backend/internal/networkfs":   {0, shell},
 	"election/backend/internal/incarnation": {7, shell},

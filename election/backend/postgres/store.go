@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/column"
 	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
 	"github.com/conclave-project/conclave/election/backend/internal/watchhub"
 	"github.com/conclave-project/conclave/election/record"
@@ -234,21 +235,9 @@ func (s *store) WaitTold(ctx context.Context, name, version string, limit time.D
 // Names returns the names of all rows.
 func (s *store) Names(ctx context.Context) ([]string, error) {
 	var names []string
-	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
-		names = nil
-		rows, err := conn.QueryContext(ctx, s.sql.names)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = rows.Close() }() // Err tells
-		for rows.Next() {
-			var name string
-			if err := rows.Scan(&name); err != nil {
-				return err
-			}
-			names = append(names, name)
-		}
-		return rows.Err()
+	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
+		names, err = column.Read(ctx, conn, s.sql.names)
+		return err
 	})
 	if isState(err, undefinedTable) {
 		return nil, nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/column"
 	"github.com/conclave-project/conclave/election/backend/internal/polling"
 	"github.com/conclave-project/conclave/election/record"
 )
@@ -199,23 +200,11 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 
 // list reads the names of all rows.
 func (s *store) list(ctx context.Context, conn *sql.Conn, by *statements) ([]string, error) {
-	rows, err := conn.QueryContext(ctx, by.names)
+	names, err := column.Read(ctx, conn, by.names)
 	if isNoTable(err) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // Err tells
-	var names []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	return names, rows.Err()
+	return names, err
 }
 
 // version reads the version of a row, "" if there is none.

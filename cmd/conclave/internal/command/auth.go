@@ -16,16 +16,33 @@ import (
 // everybody on the machine can read; a file has readers of its own.
 type authFlags struct {
 	auth     []string
-	authFile string
+	authFile fileFlag
+	content  []byte // of the file, once it was read
+}
 
-	environment bool   // may name the file; what a server opens for itself is nobody's
-	file        []byte // was read
+// fileFlag is a file that a flag of a command names, or else the environment. Without a flag there
+// is none: what a server opens for itself is nobody's.
+type fileFlag struct {
+	set      string
+	variable string // of the environment
+}
+
+func (f *fileFlag) add(c *cobra.Command, name, variable, usage string) {
+	f.variable = variable
+	c.Flags().StringVar(&f.set, name, "", usage+" (default $"+variable+")")
+}
+
+// path is "" if no file is named.
+func (f *fileFlag) path() string {
+	if f.set == "" && f.variable != "" {
+		return os.Getenv(f.variable)
+	}
+	return f.set
 }
 
 func (f *authFlags) add(c *cobra.Command, shown string) {
-	f.environment = true
 	c.Flags().StringArrayVar(&f.auth, "auth", nil, "credential to show"+shown+", as digest:user:password; may be repeated. Other users of this machine can see it: keep one that matters in --auth-file")
-	c.Flags().StringVar(&f.authFile, "auth-file", "", "`FILE` with such credentials, one a line (default $CONCLAVE_AUTH_FILE)")
+	f.authFile.add(c, "auth-file", "CONCLAVE_AUTH_FILE", "`FILE` with such credentials, one a line")
 }
 
 // given is the flag that is set, "" for none.
@@ -33,7 +50,7 @@ func (f *authFlags) given() string {
 	switch {
 	case len(f.auth) > 0:
 		return "--auth"
-	case f.authFile != "":
+	case f.authFile.set != "":
 		return "--auth-file"
 	}
 	return ""
@@ -48,16 +65,13 @@ func (f *authFlags) credentials() (all []client.Credential, err error) {
 		}
 		all = append(all, credential)
 	}
-	path := f.authFile
-	if path == "" && f.environment {
-		path = os.Getenv("CONCLAVE_AUTH_FILE")
-	}
+	path := f.authFile.path()
 	if path == "" {
 		return all, nil
 	}
 	const hint = "--auth-file or CONCLAVE_AUTH_FILE names a file with lines such as digest:USER:PASSWORD"
-	if f.file == nil { // a pipe can be read once
-		f.file, err = os.ReadFile(path)
+	if f.content == nil { // a pipe can be read once
+		f.content, err = os.ReadFile(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, cli.Usage(hint, "%s: no such file", path)
@@ -65,7 +79,7 @@ func (f *authFlags) credentials() (all []client.Credential, err error) {
 		return nil, cli.Usage(hint, "%w", err)
 	}
 	number := 0
-	for line := range strings.Lines(strings.TrimPrefix(string(f.file), "\ufeff")) { // of editors on Windows
+	for line := range strings.Lines(strings.TrimPrefix(string(f.content), "\ufeff")) { // of editors on Windows
 		number++
 		line = strings.TrimRight(line, "\r\n") // a password may begin or end with a space
 		if strings.TrimSpace(line) == "" || line[0] == '#' {

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"os"
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
@@ -12,13 +11,11 @@ import (
 
 // saslFlag names the JAAS file by which ZooKeeper's servers learn who this client is.
 type saslFlag struct {
-	jaas        string
-	environment bool // may name the file, see authFlags
+	jaas fileFlag
 }
 
 func (f *saslFlag) add(c *cobra.Command) {
-	f.environment = true
-	c.Flags().StringVar(&f.jaas, "jaas", "", "`FILE` as Java's clients have it, whose section Client proves who this one is to ZooKeeper's servers: DIGEST-MD5 or Kerberos (default $CONCLAVE_JAAS)")
+	f.jaas.add(c, "jaas", "CONCLAVE_JAAS", "`FILE` as Java's clients have it, whose section Client proves who this one is to ZooKeeper's servers: DIGEST-MD5 or Kerberos")
 }
 
 // proofFunc begins a proof to the server of a host.
@@ -26,10 +23,7 @@ type proofFunc = func(ctx context.Context, host string) (client.Proof, error)
 
 // proof returns what the section Client proves, nil without a file.
 func (f *saslFlag) proof() (proofFunc, error) {
-	path := f.jaas
-	if path == "" && f.environment {
-		path = os.Getenv("CONCLAVE_JAAS")
-	}
+	path := f.jaas.path()
 	if path == "" {
 		return nil, nil
 	}

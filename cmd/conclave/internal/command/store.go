@@ -88,7 +88,7 @@ func (s *storeFlags) named() (kind, target, error) {
 		t.distrust = newDistrust(k.addresses(t))
 		t.dial = t.distrust.over(t.dial)
 	}
-	if s.jaas != "" && k.scheme != "zookeeper" {
+	if s.jaas.set != "" && k.scheme != "zookeeper" {
 		return kind{}, t, cli.Usage("other stores find their credentials where their own tools do", "--jaas is for ZooKeeper's servers, not for %s", k.scheme)
 	}
 	if k.scheme == "zookeeper" {
