@@ -20,7 +20,7 @@ func TestReleasedProgramCarriesTheLaboratory(t *testing.T) {
 		t.Errorf("a build says of itself that its tree has changed:\n%s", changed)
 	}
 	program, site := filepath.Join(t.TempDir(), "conclave"), filepath.Join(t.TempDir(), "site")
-	must(t, nil, tree, "go", "build", "-trimpath", "-tags=labcarried", "-ldflags=-s -w", "-o", program, "./cmd/conclave")
+	must(t, nil, tree, "go", "build", "-trimpath", "-pgo=off", "-tags=labcarried", "-ldflags=-s -w", "-o", program, "./cmd/conclave")
 	must(t, []string{"PATH=/nowhere"}, tree, program, "lab", "--export", site)
 	docs := filepath.Join(t.TempDir(), "docs")
 	must(t, []string{"PATH=/nowhere"}, tree, program, "docs", "--export", docs)
