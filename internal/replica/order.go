@@ -116,7 +116,7 @@ func (r *Replica) onLoaded(e *Event) {
 }
 
 func (r *Replica) onMessage(e *Event) {
-	if e.Message.Kind == zab.KindNewLeader {
+	if e.Message.Kind == zab.KindNewLeader && r.peer.Follows(e.Link) { // anybody may connect, and say so
 		r.ensemble.offer(e.Message.Payload)
 	}
 	r.order(zab.Event{Kind: zab.EventReceive, Link: e.Link, Message: e.Message})

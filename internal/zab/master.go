@@ -235,6 +235,10 @@ func (p *Peer) Master() (id quorum.ID, ok bool) {
 	return p.learn.from, true
 }
 
+// Follows reports whether a link is the one on which this server learns: from its leader, or from
+// an observer master in its place.
+func (p *Peer) Follows(link LinkID) bool { return p.learn != nil && link != 0 && p.learn.link == link }
+
 // Serves reports whether a link is that of a learner: a PING on any other has the heartbeats in
 // it that its sender has gathered.
 func (p *Peer) Serves(link LinkID) bool { return p.served(link) != nil }
