@@ -545,6 +545,48 @@ func TestNewLeaderWaitsForASnapshotThatMoves(t *testing.T) {
 	}
 }
 
+// Of five servers two are down, and one takes a snapshot for longer than initLimit. The one that has
+// the history waits for it with the leader: it says nothing, and is needed.
+func TestLearnerThatWaitsForTheSnapshotOfAnotherIsNotSilent(t *testing.T) {
+	s := newSolo(t, stored(z(1, 1), z(1, 2)))
+	five := zab.Config{Version: 1, Quorum: quorum.NewMajority(1, 2, 3, 4, 5)}
+	s.step(zab.Event{Kind: zab.EventConfig, OK: true, Config: &five})
+	s.step(elected(1), up(2), hello(2, 1), up(3), hello(3, 1))
+	s.step(s.done())
+	s.step(ackEpoch(2, z(1, 2), 1), ackEpoch(3, 0, 0))
+	if got := s.step(s.done(), zab.Event{Kind: zab.EventLogRead, Link: 3}); !strings.Contains(got, "send-snapshot") {
+		t.Fatal(got)
+	}
+	s.step(ack(2, z(2, 0)))
+	for range 5 * initMs / 200 {
+		if got := s.step(s.wait(200), zab.Event{Kind: zab.EventMoves, Link: 3}); strings.Contains(got, "close") {
+			t.Fatalf("while a snapshot moves: %s", got)
+		}
+	}
+	if got := s.step(ack(3, z(2, 0))); !strings.Contains(got, "SERVE epoch 2") || !strings.Contains(got, "link 2 <- UPTODATE") {
+		t.Errorf("with the snapshot taken: %q", got)
+	}
+}
+
+// A leader that lacks the quorum waits for those who vote, not for a server that takes a snapshot
+// and has no vote: others could be elected meanwhile.
+func TestNewLeaderDoesNotWaitForTheSnapshotOfAServerWithoutAVote(t *testing.T) {
+	s := newSolo(t, stored(z(1, 1), z(1, 2)))
+	s.step(elected(1), up(2), hello(2, 1), up(4), hello(4, 1))
+	s.step(s.done())
+	s.step(ackEpoch(2, z(1, 2), 1), ackEpoch(4, 0, 0))
+	if got := s.step(s.done(), zab.Event{Kind: zab.EventLogRead, Link: 4}); !strings.Contains(got, "send-snapshot") {
+		t.Fatal(got)
+	}
+	s.step(zab.Event{Kind: zab.EventLinkDown, Link: 2})
+	for range initMs/200 + 2 {
+		s.step(s.wait(200), zab.Event{Kind: zab.EventMoves, Link: 4})
+	}
+	if s.p.State() != zab.Looking {
+		t.Errorf("after initLimit without the quorum the leader is %v", s.p.State())
+	}
+}
+
 // What counts as silence may be less than a tick: a ping that is late is no reason to leave
 // a leader. An ensemble of three was idle, and elected every few seconds.
 func TestPingsComeThriceWithinWhatIsSilence(t *testing.T) {

@@ -278,11 +278,15 @@ func (p *Peer) dropSilent() {
 }
 
 func (p *Peer) isSilent(l *link) bool {
-	if l.stage != linkServing {
-		return p.lookedAtMs()-l.receivedMs > p.opts.InitMs
+	silentMs := p.lookedAtMs() - l.receivedMs
+	switch l.stage {
+	case linkSynced: // it waits for UPTODATE, as long as its leader for others (overdue), and has nothing to say
+		return false
+	case linkServing:
+		late := !l.full && l.waitsFor != 0 && p.lookedAtMs()-l.waitsMs > p.opts.SyncMs
+		return late || silentMs > p.opts.SyncMs
 	}
-	late := !l.full && l.waitsFor != 0 && p.lookedAtMs()-l.waitsMs > p.opts.SyncMs
-	return late || p.lookedAtMs()-l.receivedMs > p.opts.SyncMs
+	return silentMs > p.opts.InitMs
 }
 
 // pingsMax bounds the pings of one link that are not answered.

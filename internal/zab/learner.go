@@ -270,7 +270,7 @@ func (p *Peer) onMoves(e *Event) {
 // moves notes that a learner is being sent what it lacks, and has nothing to say meanwhile.
 func (p *Peer) moves(l *link) {
 	l.receivedMs = p.nowMs
-	if p.lead != nil && p.lead.stage == leaderSyncing && !l.observer {
+	if p.lead != nil && p.lead.stage == leaderSyncing && !l.observer && p.electors().Participants().Has(l.server) {
 		p.lead.sinceMs = p.nowMs // its ack may be the one that is missing
 	}
 }
