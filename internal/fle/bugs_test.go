@@ -212,6 +212,31 @@ func TestZookeeper2212And1783ConfigurationsAreAdoptedOnlyWhileLooking(t *testing
 	}
 }
 
+// Anybody may say a version above all, which is of no use: those of others are taken over all the same.
+func TestForgedVersionDoesNotKeepConfigurationsOut(t *testing.T) {
+	a := newAlone(t, 1, 1, 2, 3, 4, 5)
+	a.look(4, 1)
+	says := func(from quorum.ID, version int64) bool {
+		n := Notification{State: Looking, Vote: Vote{from, 9, 1}, Round: 1, ConfigVersion: version, Version: 2}
+		return slices.ContainsFunc(a.m.Step(0, Received{from, n}), func(e Effect) bool { _, is := e.(Adopt); return is })
+	}
+	for i, c := range []struct {
+		from    quorum.ID
+		version int64
+		adopts  bool
+	}{{2, 1 << 60, true}, {2, 1 << 60, false}, {3, 6, true}, {3, 6, false}, {2, 6, true}, {2, 6, false}} {
+		if got := says(c.from, c.version); got != c.adopts {
+			t.Errorf("case %d: server %d with version %d: %t", i, c.from, c.version, got)
+		}
+	}
+	for id := range quorum.ID(10 * AskersMax) {
+		says(100+id, 7)
+	}
+	if n := len(a.m.adopted); n > AskersMax+5 {
+		t.Errorf("the versions of %d servers are remembered", n)
+	}
+}
+
 // A participant that elected this server and looks again is told of; the vote that
 // elected it, delivered late, is not.
 func TestZookeeper3109ALeaderLearnsOfDisloyalParticipants(t *testing.T) {

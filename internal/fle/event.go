@@ -106,7 +106,7 @@ type (
 
 	// Adopt says that a peer's configuration is newer than the one in force
 	// here, and this server is looking: check the text, make it the one in
-	// force, and say Reconfigured. Said once per version.
+	// force, and say Reconfigured. Said once for a version of a server.
 	Adopt struct {
 		From    quorum.ID
 		Version int64

@@ -55,7 +55,7 @@ type Machine struct {
 	resendGapMs    int64
 	finalizeMs     int64               // when the quorum is final; 0 without one
 	roundEndMs     int64               // when the round is given up; 0 unless a change of the ensemble is proposed
-	adopted        int64               // highest version that Adopt was said for
+	adopted        map[quorum.ID]int64 // the version of each server for which Adopt was said last
 	reported       map[quorum.ID]int64 // versions that participants have, of a fixed ensemble
 	learnedVersion int64               // highest version that Learned was said for in this election
 
@@ -74,7 +74,7 @@ type Machine struct {
 // New returns a machine that waits for Look.
 func New(cfg Config, ensemble Ensemble) *Machine {
 	checkHandlers()
-	m := &Machine{cfg: cfg, early: make(map[quorum.ID]early)}
+	m := &Machine{cfg: cfg, early: make(map[quorum.ID]early), adopted: make(map[quorum.ID]int64)}
 	m.cfg.ResendMinMs = max(1, cfg.ResendMinMs)
 	m.cfg.ResendMaxMs = max(m.cfg.ResendMinMs, cfg.ResendMaxMs)
 	m.configure(ensemble)

@@ -161,13 +161,17 @@ func roundMin(sender State) int64 {
 
 // adopt asks for a newer configuration, and reports whether the message is used up
 // by that. Only while looking: otherwise the leader brings it (ZOOKEEPER-2212).
-// Once per version, so that a text which cannot be used does not block the
-// election.
+// Once for a version of a server, so that a text which cannot be used does not block the
+// election; and one of a high version, which anybody may say, not those of the others.
 func (m *Machine) adopt(from quorum.ID, n *Notification) bool {
-	if m.state != Looking || n.ConfigVersion <= max(m.ensemble.Version, m.adopted) || m.ensemble.Fixed && !m.quorumHas(from, n.ConfigVersion) {
+	if m.state != Looking || n.ConfigVersion <= m.ensemble.Version || m.adopted[from] == n.ConfigVersion ||
+		m.ensemble.Fixed && !m.quorumHas(from, n.ConfigVersion) {
 		return false
 	}
-	m.adopted = n.ConfigVersion
+	if len(m.adopted) >= AskersMax+len(m.set.Participants()) {
+		clear(m.adopted) // strangers may have any number
+	}
+	m.adopted[from] = n.ConfigVersion
 	m.out = append(m.out, Adopt{from, n.ConfigVersion, n.Config})
 	return true
 }
