@@ -340,11 +340,7 @@ func (p *Peer) onReceive(e *Event) {
 		}
 		return
 	}
-	for i := range p.early {
-		if l := &p.early[i]; l.id == e.Link && l.hello == nil {
-			l.hello = e.Message
-		}
-	}
+	p.keepHello(e)
 }
 
 // earlyLink is a learner's connection that came while this server was looking:
@@ -353,6 +349,21 @@ func (p *Peer) onReceive(e *Event) {
 type earlyLink struct {
 	id    LinkID
 	hello *Message
+}
+
+// keepHello keeps what a learner says first on such a connection, and of that no more than a
+// hello has. A learner begins with one: another message ends the connection.
+func (p *Peer) keepHello(e *Event) {
+	at := slices.IndexFunc(p.early, func(l earlyLink) bool { return l.id == e.Link })
+	if at < 0 || p.early[at].hello != nil {
+		return
+	}
+	if kind := e.Message.Kind; kind != KindFollowerInfo && kind != KindObserverInfo {
+		p.early = slices.Delete(p.early, at, at+1)
+		p.emit(Effect{Kind: EffectClose, Link: e.Link})
+		return
+	}
+	p.early[at].hello = &Message{Kind: e.Message.Kind, Zxid: e.Message.Zxid, Hello: e.Message.Hello}
 }
 
 // Waiting returns the links of learners that wait for this server to lead. A caller
