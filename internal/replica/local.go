@@ -147,8 +147,12 @@ func (r *Replica) noteEnded(id zk.SessionID) {
 	}
 }
 
-// forgetEnded forgets sessions of which no request can come any more: a learner whose
-// messages take longer than syncLimit has lost its link.
+// endedKept is for how many times initLimit and syncLimit an ended session is remembered.
+const endedKept = 10
+
+// forgetEnded forgets sessions of which no request can come any more. A learner may be behind
+// for longer than syncLimit, and its observers for as long again: it says that it is there, also
+// while it is at a long step.
 func (r *Replica) forgetEnded() {
-	r.leading.forgetEnded(r.now.MonoMs - 2*r.opts.Zab.SyncMs)
+	r.leading.forgetEnded(r.now.MonoMs - endedKept*(r.opts.Zab.InitMs+r.opts.Zab.SyncMs))
 }
