@@ -133,6 +133,7 @@ func (r *Replica) onRevalidated(e *zab.Effect) {
 			s = r.sessions.Open(e.Session, r.timeout(w.connect.TimeoutMs), r.touchedMs())
 			s.Coming = true
 		}
+		s.ToldMs = r.now.MonoMs // the leader has just let it in
 		r.closeOld(s)
 		if r.peer.State() == zab.Observing {
 			r.takeAfterSync(w.conn, s, w.connect)
@@ -197,10 +198,10 @@ func (r *Replica) idle() zk.Zxid {
 // attach binds a connection and a session, and answers the handshake. By now the
 // session's beginning was delivered.
 func (r *Replica) attach(c *conn, s *session.Session, req *wire.ConnectRequest) {
-	c.session, s.Conn, c.resuming = s, c.id, nil
-	if !r.leads() {
-		s.ToldMs = r.now.MonoMs // the leader has just let it in
+	if !r.leads() && c.resuming == nil {
+		s.ToldMs = r.now.MonoMs // the leader has just made it
 	}
+	c.session, s.Conn, c.resuming = s, c.id, nil
 	if s.Local || !r.leads() {
 		r.touch(s) // it may have waited for what was on its way
 	}

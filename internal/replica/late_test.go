@@ -2,6 +2,8 @@ package replica_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -52,5 +54,48 @@ func TestWriteOfAnEndedSessionIsRefusedHoweverLateItsServerIs(t *testing.T) {
 	p.w.quiesce()
 	if n, ok := tree.Find("/data"); !ok || string(n.Data()) != "x" {
 		t.Errorf("a session that has ended has written %q", n.Data())
+	}
+}
+
+// A client may wait for what is on its way until its session is nearly over for the leader, which
+// let it in before. That it lives is told then at once.
+func TestSessionThatHasWaitedForItsPlaceIsTold(t *testing.T) {
+	var seen []string
+	p := &player{t: t}
+	p.w = newWorld(t, func(format string, args ...any) { seen = append(seen, fmt.Sprintf(format, args...)) })
+	p.run(`servers 3
+		start
+		quiesce
+		connect 1 1 timeout=2000
+		quiesce
+		connect 2 2 timeout=20000
+		quiesce
+		disconnect 1
+		deliver
+		request 2 create /x x
+		deliver
+		connect 3 3 session=S1 timeout=2000
+		deliver
+		tick +700
+		deliver
+		tick +700
+		deliver`)
+	if p.client("3").session != 0 {
+		t.Fatal("it did not wait")
+	}
+	seen = nil
+	for range 3 {
+		p.run(`disk 1
+			disk 2
+			disk 3
+			deliver`)
+	}
+	if p.client("3").session == 0 {
+		t.Fatal("it has no place")
+	}
+	if !slices.ContainsFunc(seen, func(line string) bool {
+		return strings.HasPrefix(line, "3 -> 2 PING") && strings.Contains(line, "touched S1")
+	}) {
+		t.Errorf("the leader is not told:\n%s", strings.Join(seen, "\n"))
 	}
 }
