@@ -299,6 +299,37 @@ func TestASyncWaitsForWhatWasProposedBeforeAndForAQuorum(t *testing.T) {
 	s.want("synced", pong)
 }
 
+// A server of Apache's has one queue for writes and syncs: a sync is answered before what was proposed
+// after it is committed, though a quorum may have that first.
+func TestNothingThatCameAfterASyncIsCommittedBeforeItsAnswer(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	s.step(up(3), hello(3, 0))
+	s.step(ackEpoch(3, 0, 0))
+	s.step(ack(3, z(1, 0)))
+	s.want("link 2 <- PING 1.0; link 3 <- PING 1.0", zab.Event{Kind: zab.EventSync, Link: 2})
+	s.step(propose(z(1, 1))...)
+	s.step(s.done())
+	s.want("", ack(3, z(1, 1)))
+	s.want("link 2 <- SYNC; link 2 <- COMMIT 1.1; link 3 <- COMMIT 1.1; deliver 1.1", on(3, zab.Message{Kind: zab.KindPing, Zxid: z(1, 0)}))
+}
+
+// It would count for what is proposed later, and is not on its disk.
+func TestAckOfWhatWasNeverSentIsRefused(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	s.want("close link 2", ack(2, z(1, 5)))
+}
+
+// A learner that has lost what it had confirms nobody's history.
+func TestLearnerWithoutAHistoryDoesNotCountInDiscovery(t *testing.T) {
+	s := newSolo(t, stored(z(1, 1)))
+	s.step(elected(1), up(2), hello(2, 1))
+	s.step(s.done())
+	s.want("", ackEpoch(2, zk.NoZxid, 0))
+	s.want("close link 2; LEAVE: no quorum of ACKEPOCH; look", s.wait(2001))
+}
+
 // Two servers with one number, by a mistake of configuration, are not two votes.
 func TestALearnerWithTheLeadersOwnNumberIsRefused(t *testing.T) {
 	s := newSolo(t, stored())

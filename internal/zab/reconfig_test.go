@@ -1,6 +1,7 @@
 package zab_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -110,6 +111,44 @@ func TestAReconfigThatIsTruncatedIsForgotten(t *testing.T) {
 	s.step(ackEpoch(2, 0, 2))
 	s.step(s.done())
 	s.want("SERVE epoch 3; link 2 <- UPTODATE", ack(2, z(3, 0)))
+	s.step(propose(z(3, 1))...)
+	s.step(s.done())
+	s.want("link 2 <- COMMIT 3.1; deliver 3.1", ack(2, z(3, 1)))
+}
+
+// One that is still taking the history over may be gone before it has it.
+func TestWhoLeadsTheNewEnsembleHasTheHistory(t *testing.T) {
+	s := newSolo(t, stored(z(1, 1)))
+	change := reconfig(2, 3, 4)
+	change.Kind = zab.EventConfig
+	s.step(change)
+	s.step(elected(1), up(4), hello(4, 1), up(2), hello(2, 1), up(3), hello(3, 1))
+	s.step(s.done())
+	s.step(ackEpoch(4, z(1, 1), 1), ackEpoch(2, z(1, 1), 1), ackEpoch(3, z(1, 1), 1))
+	s.step(s.done())
+	s.step(ack(2, z(2, 0)))
+	if got := s.step(ack(3, z(2, 0))); !strings.Contains(got, "activate 1.1 leader 2") {
+		t.Error(got)
+	}
+}
+
+// A change that no quorum of the new ensemble follows cannot be committed, nor anything after it.
+func TestLeaderThatLacksTheNewEnsembleGivesUp(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	s.step(reconfig(1, 4, 5))
+	if got := s.step(s.wait(200), on(2, zab.Message{Kind: zab.KindPing, Zxid: z(1, 0)})); !strings.Contains(got, "LEAVE: quorum lost") {
+		t.Error(got)
+	}
+}
+
+// From the proposal of a reconfig on a sync needs both ensembles, one that came before it too.
+func TestSyncNeedsBothEnsembles(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	s.want("link 2 <- PING 1.0", zab.Event{Kind: zab.EventSync, Link: 2})
+	s.step(reconfig(1, 4, 5))
+	s.want("", on(2, zab.Message{Kind: zab.KindPing, Zxid: z(1, 0)}))
 }
 
 func TestALearnerSynchronizedDuringAReconfigLearnsOfItsCommit(t *testing.T) {
