@@ -65,7 +65,7 @@ func (r *Reader) judge(extent int, found string) error {
 		return r.corrupt(offset, "a whole record", found)
 	}
 	err = r.endTorn(offset, found)
-	r.torn.sector = lost
+	r.torn.sector = r.torn.sector || lost
 	return err
 }
 
@@ -77,20 +77,42 @@ func (r *Reader) wasSynced(offset int64) (bool, error) {
 	return first == mark.segment && offset < mark.end, err
 }
 
-// headLost reports whether a crash explains a wrong head: its whole sector is
-// zero, or the segment stops inside the head.
-func (r *Reader) headLost(rest remainder) bool {
-	if rest.stop <= r.reach() && isZero(rest.head[:min(len(rest.head), vfs.SectorBytes)]) {
-		return true
+// judgeHead ends a segment whose head is wrong before it has begun, or refuses it. A
+// crash explains one that stops inside the head, and one of which the whole sector is
+// zero, if nothing says that records after it were synced.
+func (r *Reader) judgeHead() error {
+	rest, err := r.readRest()
+	if err != nil {
+		return err
 	}
-	return rest.stop < segmentHeadBytes && bytes.HasPrefix(segmentHead(), rest.head[:min(rest.stop, predecessorOffset)])
+	if rest.stop < segmentHeadBytes && bytes.HasPrefix(segmentHead(), rest.head[:min(rest.stop, predecessorOffset)]) {
+		return r.endTorn(0, "zeros in the head")
+	}
+	lost := rest.stop <= r.reach() && isZero(rest.head[:min(len(rest.head), vfs.SectorBytes)])
+	if lost {
+		synced, err := r.wasSynced(segmentHeadBytes)
+		if err != nil {
+			return err
+		}
+		lost = !synced
+	}
+	if !lost {
+		return r.corrupt(0, fmt.Sprintf("magic %08x version %d", segmentMagic, segmentVersion),
+			fmt.Sprintf("magic %08x version %d", binary.BigEndian.Uint32(r.window), binary.BigEndian.Uint32(r.window[4:])))
+	}
+	err = r.endTorn(0, "zeros in the head")
+	r.torn.sector = true
+	return err
 }
 
 // endTorn notes a torn end and moves to the next segment. Whether the log may
 // go on after it is decided by the zxid that comes next.
 func (r *Reader) endTorn(offset int64, found string) error {
-	r.torn = &Torn{File: r.name, Offset: offset, Found: found}
-	r.pending = true
+	torn := &Torn{File: r.name, Offset: offset, Found: found}
+	if r.pending { // ZooKeeper's servers cut none, and each crash may leave one
+		torn.before, torn.sector = r.torn, r.torn.sector
+	}
+	r.torn, r.pending = torn, true
 	return r.closeFile()
 }
 

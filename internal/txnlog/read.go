@@ -27,7 +27,8 @@ type Torn struct {
 	File   string
 	Offset int64
 	Found  string // what it looks like
-	sector bool   // a sector of zeros shows the crash: data may have one, too
+	sector bool   // a sector of zeros shows the crash: data may have one, too. Here, or in one before
+	before *Torn  // that of an older segment, with no record between the two
 }
 
 // ReadOptions say what a Reader accepts.
@@ -231,15 +232,7 @@ func (r *Reader) openNext() error {
 		r.end = r.offset
 		return nil
 	}
-	rest, err := r.readRest()
-	if err != nil {
-		return err
-	}
-	if r.headLost(rest) {
-		return r.endTorn(0, "zeros in the head")
-	}
-	return r.corrupt(0, fmt.Sprintf("magic %08x version %d", segmentMagic, segmentVersion),
-		fmt.Sprintf("magic %08x version %d", magic, version))
+	return r.judgeHead()
 }
 
 // record reads one record at the start of the window. A nil payload is the end

@@ -72,7 +72,14 @@ func Purge(fsys vfs.FS, dir string, limit zk.Zxid) ([]string, error) {
 		return nil, err
 	}
 	var deleted []string
-	for _, segment := range segments[:len(segments)-len(covering(segments, limit))] {
+	for i, segment := range segments[:len(segments)-len(covering(segments, limit))] {
+		// One that comes back after a power loss must not stand before a later epoch, of which
+		// ZooKeeper's files do not say what it follows, without those between.
+		if i > 0 && segments[i+1].First.Counter() == 1 {
+			if err := fsys.SyncDir(dir); err != nil {
+				return deleted, err
+			}
+		}
 		if err := fsys.Remove(filepath.Join(dir, segment.Name)); err != nil {
 			return deleted, err
 		}

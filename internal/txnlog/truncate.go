@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
@@ -45,6 +46,12 @@ func DropAfter(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) error
 		return fmt.Errorf("drop transactions after %s: %w", last, err)
 	}
 	return nil
+}
+
+// CanDropAfter returns why DropAfter could not find its place in the log, nil if it can.
+func CanDropAfter(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) error {
+	_, err := findEnd(fsys, dir, last, options)
+	return err
 }
 
 // Remove removes the log, whatever is in it, for a history that a snapshot holds whole.
@@ -134,7 +141,7 @@ func shorten(fsys vfs.FS, name string, size int64) error {
 }
 
 // MakeDurable makes what a Reader has read to its end the durable state of the log.
-// It cuts a torn end off, so that it can never stand before later records, and
+// It cuts torn ends off, so that none can ever stand before later records, and
 // writes the end of the newest segment again and syncs it: a process that was
 // killed may have left records that were read now from memory and would be gone
 // after a power loss. A sync alone would not do: after one that has failed, which
@@ -145,18 +152,16 @@ func MakeDurable(fsys vfs.FS, dir string, torn *Torn, options ReadOptions) error
 	if err != nil || len(segments) == 0 {
 		return err
 	}
-	newest := filepath.Join(dir, segments[len(segments)-1].Name)
 	if torn != nil {
 		err = dropMark(fsys, dir)
 	}
-	if torn != nil && err == nil {
-		if torn.Offset <= segmentHeadBytes {
-			if err = fsys.Remove(torn.File); torn.File == newest {
-				segments = segments[:len(segments)-1]
-			}
-		} else {
-			err = shorten(fsys, torn.File, torn.Offset)
+	for t := torn; t != nil && err == nil; t = t.before { // the newest first
+		if t.Offset > segmentHeadBytes {
+			err = shorten(fsys, t.File, t.Offset)
+			continue
 		}
+		err = fsys.Remove(t.File)
+		segments = slices.DeleteFunc(segments, func(s Segment) bool { return filepath.Join(dir, s.Name) == t.File })
 	}
 	if err == nil && len(segments) > 0 {
 		err = renew(fsys, dir, segments[len(segments)-1], options.unsyncedMax())
