@@ -21,10 +21,10 @@ type Dir struct {
 // OpenDir opens a directory, to read it alone.
 func OpenDir(fsys vfs.FS, dir string) *Dir { return &Dir{fs: fsys, dir: dir} }
 
-// LockDir opens a directory to write to it, and makes it when it is missing. It returns
+// LockDir opens a directory to write to it, and makes it when it is missing, durably. It returns
 // vfs.ErrLocked while another process does so; Close it.
 func LockDir(fsys vfs.FS, dir string) (*Dir, error) {
-	if err := fsys.MkdirAll(dir); err != nil {
+	if err := vfs.EnsureDir(fsys, dir); err != nil {
 		return nil, fmt.Errorf("open backup: %w", err)
 	}
 	lock, err := fsys.Lock(dir)
@@ -43,7 +43,7 @@ func (d *Dir) clean() error {
 	names, err := d.fs.List(d.dir)
 	for _, name := range names {
 		if piece, is := strings.CutPrefix(name, tempPrefix); is && err == nil {
-			if _, is = parsePiece(piece); is {
+			if _, is = parsePiece(strings.TrimSuffix(piece, SealedSuffix)); is {
 				err = d.fs.Remove(filepath.Join(d.dir, name))
 			}
 		}
@@ -63,6 +63,9 @@ func (d *Dir) Close() error {
 func (d *Dir) List(context.Context) ([]string, error) { return d.fs.List(d.dir) }
 
 const tempPrefix = "tmp."
+
+// SealedSuffix is the ending of pieces that another place has encrypted before it stores them.
+const SealedSuffix = ".age"
 
 // Put implements Place.
 func (d *Dir) Put(ctx context.Context, name string, write func(io.Writer) error) error {

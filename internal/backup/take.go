@@ -272,13 +272,17 @@ func (t *taking) copySnapshot(file snap.File) (zk.Zxid, error) {
 		counted := &counter{w: w}
 		packed := gzip.NewWriter(counted)
 		copied := &copying{encoder: snap.NewEncoder(packed), sessions: info.Sessions, acls: info.ACLs}
-		if _, err := snap.LoadFile(s.FS, s.SnapDir, file, options, copied); err != nil {
+		again, err := snap.LoadFile(s.FS, s.SnapDir, file, options, copied)
+		if err != nil {
 			return err
+		}
+		if again != info { // what its name says is of the one before
+			return fmt.Errorf("it was written again meanwhile: %w", fs.ErrNotExist)
 		}
 		if err := copied.end(&info); err != nil {
 			return err
 		}
-		err := packed.Close()
+		err = packed.Close()
 		t.taken.Bytes += counted.n
 		return err
 	})

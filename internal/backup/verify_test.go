@@ -1,7 +1,10 @@
 package backup_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -67,6 +70,35 @@ func takenOften(t *testing.T, digests bool) *vfs.Mem {
 	_, err := open(t, backup.OpenDir(disk, "/")).Verify(t.Context())
 	w.must(err)
 	return disk
+}
+
+// A snapshot whose copy is whole, and in which a byte had changed before: it is damage, also where
+// the tree is the first to see it.
+func TestAnyChangedByteOfASnapshotIsDamage(t *testing.T) {
+	disk := takenOften(t, true)
+	name, content := find(t, disk, "snapshot-")
+	packed, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := io.ReadAll(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range snapshot {
+		snapshot[at] ^= 2
+		var again bytes.Buffer
+		packer := gzip.NewWriter(&again)
+		_, err := packer.Write(snapshot)
+		if err := errors.Join(err, packer.Close()); err != nil {
+			t.Fatal(err)
+		}
+		put(t, disk, name, again.Bytes())
+		if _, err := open(t, backup.OpenDir(disk, "/")).Verify(t.Context()); !vfs.IsCorruption(err) {
+			t.Fatalf("byte %d of %d: %v", at, len(snapshot), err)
+		}
+		snapshot[at] ^= 2
+	}
 }
 
 func TestVerifyReadsEveryFile(t *testing.T) {

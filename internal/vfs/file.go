@@ -72,6 +72,37 @@ func replace(fsys FS, create func(string) (File, error), name, temp string, cont
 	return fsys.SyncDir(filepath.Dir(name))
 }
 
+// EnsureDir makes a directory with its parents, and makes their names durable: one after
+// the other, before anything is put there. So of what a process leaves that is killed
+// meanwhile, the name of an empty directory alone may not be durable.
+func EnsureDir(fsys FS, dir string) error {
+	found, err := Exists(fsys, dir)
+	if err != nil {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if found {
+		names, err := fsys.List(dir)
+		if errors.Is(err, fs.ErrPermission) {
+			return nil // what may not be read was made by others
+		}
+		if err != nil || len(names) > 0 {
+			return err
+		}
+	} else {
+		if err := EnsureDir(fsys, parent); err != nil {
+			return err
+		}
+		if err := fsys.MkdirAll(dir); err != nil {
+			return err
+		}
+	}
+	if err := fsys.SyncDir(parent); err != nil && !(found && errors.Is(err, fs.ErrPermission)) { // as above
+		return err
+	}
+	return nil
+}
+
 // Exists reports whether name is there. An error means that it is not known.
 func Exists(fsys FS, name string) (bool, error) {
 	_, err := fsys.Stat(name)

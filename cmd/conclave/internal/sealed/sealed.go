@@ -33,7 +33,7 @@ var (
 	ErrNoRecipient   = errors.New("the backup is encrypted, and no recipient is given: what is added would be in the clear")
 )
 
-const suffix = ".age"
+const suffix = backup.SealedSuffix
 
 // Place is a place with encrypted files. One goroutine uses it, and calls List first.
 type Place struct {
