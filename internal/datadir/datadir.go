@@ -63,7 +63,8 @@ type Options struct {
 	Beside func(func())
 
 	// Number gives a number that no other directory has, to know that of the log by. It is
-	// asked once, where LogDir is another directory; nil notes none (datadir-S6).
+	// asked where LogDir is another directory, or another one than before; nil notes none
+	// (datadir-S6).
 	Number func() string
 
 	NoCreateDirs bool // zookeeper.datadir.autocreate=false: refuse a missing directory
@@ -97,7 +98,8 @@ type Store struct {
 
 	verified struct {
 		sync.Mutex
-		files map[string]verified // snapshots that were read whole, by name
+		files     map[string]verified // snapshots that were read whole, by name
+		forgotten int                 // how often one was taken out
 	}
 }
 
@@ -165,36 +167,18 @@ func (s *Store) dirs() []string {
 	return []string{s.snapDir, s.logDir}
 }
 
-// ensure makes dir with its parents, and makes their names durable: one after the
-// other, before anything is put there. So of what a process leaves that is killed
-// meanwhile, the name of an empty directory alone may not be durable.
+// ensure makes dir, unless that is forbidden.
 func (s *Store) ensure(dir string) error {
 	found, err := vfs.Exists(s.fs, dir)
-	if err != nil {
-		return fmt.Errorf("open data directory: %w", err)
-	}
-	parent := filepath.Dir(dir)
 	switch {
-	case found:
-		names, err := s.fs.List(dir)
-		if err != nil {
-			return fmt.Errorf("open data directory: %w", err)
-		}
-		if len(names) > 0 {
-			return nil
-		}
-	case s.options.NoCreateDirs:
+	case err != nil:
+	case !found && s.options.NoCreateDirs:
 		return fmt.Errorf("data directory %s is missing, and zookeeper.datadir.autocreate=false forbids to create it", dir)
 	default:
-		if err := s.ensure(parent); err != nil {
-			return err
-		}
-		if err := s.fs.MkdirAll(dir); err != nil {
-			return fmt.Errorf("create data directory: %w", err)
-		}
+		err = vfs.EnsureDir(s.fs, dir)
 	}
-	if err := s.fs.SyncDir(parent); err != nil && !(found && errors.Is(err, fs.ErrPermission)) { // what may not be read was made by others
-		return fmt.Errorf("create data directory: %w", err)
+	if err != nil {
+		return fmt.Errorf("open data directory: %w", err)
 	}
 	return nil
 }

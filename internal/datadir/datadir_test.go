@@ -337,6 +337,30 @@ func TestServerThatLostItsDiskMayNotVote(t *testing.T) {
 	}
 }
 
+// The file "initialize" beside a history: scripts make it on every machine. It must not be
+// there any more when the disk is lost.
+func TestLeaveToBeginIsForOneStart(t *testing.T) {
+	disk := directory(t)
+	f, err := disk.Create("logs/initialize")
+	must(t, err)
+	must(t, errors.Join(f.Close(), disk.SyncDir("logs")))
+	options := Options{DataDir: "data", LogDir: "logs", NoCreateDB: true}
+	if r, err := recovered(disk, options); err != nil || r.Last != 25 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	disk = disk.CrashClone(0, 1)
+	for _, dir := range []string{dataVersion, logsVersion} {
+		names, err := disk.List(dir)
+		must(t, err)
+		for _, name := range names {
+			must(t, disk.Remove(filepath.Join(dir, name)))
+		}
+	}
+	if r, err := recovered(disk, options); err != nil || r.Last >= 0 {
+		t.Errorf("a server that has lost its disk may vote: %+v %v", r, err)
+	}
+}
+
 func TestDirectoriesAreCheckedAndLocked(t *testing.T) {
 	disk := directory(t)
 	if _, err := Open(disk, Options{DataDir: "logs", LogDir: "data"}); err == nil || !strings.Contains(err.Error(), "exchange") {
@@ -421,6 +445,50 @@ func TestNothingIsCutBesideASnapshotThatCannotBeRead(t *testing.T) {
 	if r, err := open(t, disk).Recover(newModel); err != nil || r.Last != 25 {
 		t.Errorf("%+v, %v", r, err)
 	}
+}
+
+// A start that has a later snapshot does not read what comes before in the log. If it is
+// damaged there, nothing is truncated, and the leader's state takes the place of all.
+func TestNothingIsTruncatedAfterDamageInTheLog(t *testing.T) {
+	for _, last := range []zk.Zxid{10, 12} {
+		disk := directory(t)
+		damage(t, disk, "logs/version-2/log.1", 60)
+		s := open(t, disk)
+		_, err := s.Recover(newModel)
+		must(t, err)
+		if err := s.Truncate(last); !errors.Is(err, ErrNeedSnapshot) {
+			t.Errorf("to %s: %v", last, err)
+		}
+		must(t, s.Close())
+		if r, err := open(t, disk).Recover(newModel); err != nil || r.Last != 25 {
+			t.Errorf("to %s: %+v %v", last, r, err)
+		}
+	}
+}
+
+// What is known of a snapshot is not that of another one, of its name and length.
+func TestSnapshotThatWasWrittenAgainIsReadAgain(t *testing.T) {
+	disk := directory(t)
+	s := open(t, disk)
+	must(t, writeSnapshot(s, 22, zxids(1, 22)))
+	_, err := s.Recover(newModel) // reads it
+	must(t, err)
+	w, err := s.NewSnapshot(22)
+	must(t, err)
+	must(t, w.Begin(0, 0))
+	must(t, w.Node("", nil, -1, &zk.StatPersisted{}))
+	for _, z := range append(zxids(1, 21), 24) {
+		must(t, w.Node(fmt.Sprintf("/%x", int64(z)), make([]byte, 100), -1, &zk.StatPersisted{}))
+	}
+	must(t, w.End(24, zk.Digest{Version: 2}, 24))
+	must(t, w.Commit())
+	must(t, s.Truncate(23))
+	r, err := s.Recover(newModel)
+	if err != nil || r.Last != 23 || r.Snapshot.Zxid != 20 {
+		t.Fatalf("history ends at %s, from snapshot %q, %v", r.Last, r.Snapshot.Name, err)
+	}
+	must(t, r.Target.(*model).holds(zxids(1, 25), 23))
+	must(t, s.Close())
 }
 
 func TestSnapshotThatEndsAfterTheCutGoes(t *testing.T) {
@@ -845,9 +913,12 @@ func TestHistoryWithoutEpochFilesIsNoted(t *testing.T) {
 }
 
 // A history that begins in a directory from which all was removed but the mark is not refused for it,
-// whether or not it is ever synced.
+// whether or not it is ever synced. Nor does it lack what the log before lacked.
 func TestMarkOfARemovedLogIsGivenUpByABeginning(t *testing.T) {
 	disk := directory(t)
+	s := open(t, disk)
+	must(t, s.NoteGap(24))
+	must(t, s.Close())
 	for _, name := range []string{"data/version-2/snapshot.0", "data/version-2/snapshot.a", "data/version-2/snapshot.14",
 		"logs/version-2/log.1", "logs/version-2/log.b", "logs/version-2/log.15"} {
 		must(t, disk.Remove(name))
@@ -861,6 +932,9 @@ func TestMarkOfARemovedLogIsGivenUpByABeginning(t *testing.T) {
 		}
 		if _, err := disk.Stat("logs/version-2/" + txnlog.MarkName); err == nil {
 			t.Error("the mark is still there")
+		}
+		if gap, err := s.Gap(); gap != 0 || err != nil {
+			t.Errorf("the log lacks a record before %s, %v", gap, err)
 		}
 		must(t, s.Close())
 	}

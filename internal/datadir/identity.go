@@ -55,8 +55,9 @@ func (s *Store) mayBegin() (bool, error) {
 	return vfs.Exists(s.fs, filepath.Join(s.options.LogDir, initializeName))
 }
 
-// takeInitialize reports whether the mark is there and removes it: it counts once,
-// whatever happens later.
+// takeInitialize reports whether the mark is there and removes it: it counts for one start,
+// as with ZooKeeper, whatever that finds. One that stayed beside a history would let this
+// server vote when it has lost its disk.
 func (s *Store) takeInitialize() (bool, error) {
 	found, err := s.mayBegin()
 	if err != nil || !found {

@@ -14,7 +14,10 @@ import (
 // that line is lost, or the log's volume is not mounted, a start would find the
 // snapshots alone and take them for the whole history. So both directories keep one
 // number: the snapshots' in logAtName, with the path for people, the log's in
-// logIDName. Paths are not compared: both may move, or be copied to another machine.
+// logIDName. Paths are not compared: both may move, or be copied to another machine. But
+// a log that is found in another place gets another number: what a copy has left in the
+// old place is the log no more, though a start with it would find no fault. Until the
+// snapshots have the new number the log has both, the one before in the second line.
 //
 // Directories without logAtName, as ZooKeeper and older versions of this program leave
 // them, are taken as they are and get both files once they have been recovered, that
@@ -57,8 +60,8 @@ func (s *Store) checkLogDir() error {
 	if err != nil || number == "" {
 		return err
 	}
-	id, _, err := readPairFile(s.fs, filepath.Join(s.logDir, logIDName))
-	if err == nil && id != number {
+	id, was, err := readPairFile(s.fs, filepath.Join(s.logDir, logIDName))
+	if err == nil && id != number && was != number {
 		err = &LogElsewhere{Mark: filepath.Join(s.snapDir, logAtName), At: at, Not: s.logDir}
 	}
 	return err
@@ -72,8 +75,11 @@ func (s *Store) noteLogDir() error {
 	if err != nil || at == s.logDir || number == "" && (s.snapDir == s.logDir || s.options.Number == nil) {
 		return err
 	}
-	if number == "" {
+	switch {
+	case number == "":
 		number, err = s.logID()
+	case s.options.Number != nil:
+		number, err = s.renumberLog(number)
 	}
 	if err == nil {
 		err = s.replacePairFile(s.snapDir, logAtName, number+"\n"+s.logDir+"\n")
@@ -98,6 +104,13 @@ func (s *Store) logID() (string, error) {
 		id = s.options.Number()
 	}
 	return id, s.replacePairFile(s.logDir, logIDName, id+"\n")
+}
+
+// renumberLog gives the log's directory another number, durably, and returns it. The one
+// before counts as well.
+func (s *Store) renumberLog(was string) (string, error) {
+	id := s.options.Number()
+	return id, s.replacePairFile(s.logDir, logIDName, id+"\n"+was+"\n")
 }
 
 func (s *Store) replacePairFile(dir, name, content string) error {

@@ -153,6 +153,66 @@ func TestSnapshotsAndTheirLogAreAtHomeAnywhere(t *testing.T) {
 	}
 }
 
+// A log that was copied to another disk goes on there. With the line of before, the copy that
+// is left would give a history that ends where it was made, and nothing would be missed. A
+// crash while the log gets another number leaves one that is accepted.
+func TestCopyOfTheLogThatIsLeftBehindIsRefused(t *testing.T) {
+	for crash := 0; ; crash++ {
+		disk, number := directory(t), numbers()
+		number() // that of the log
+		move(t, disk, logsVersion, "fast/version-2", "")
+		copied := disk.KillClone()
+		changes, reached := 0, false
+		power := &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
+			if op.Changes() && (strings.Contains(op.Name, logAtName) || strings.Contains(op.Name, logIDName)) {
+				changes++
+				reached = reached || changes == crash
+			}
+			if reached {
+				return errors.New("no power")
+			}
+			return nil
+		}}
+		fast := Options{DataDir: "data", LogDir: "fast", Number: number}
+		_, err := recovered(power, fast)
+		if reached == (err == nil) {
+			t.Fatalf("operation %d: %v", crash, err)
+		}
+		disk = disk.CrashClone(0, int64(crash))
+		s, err := Open(disk, fast)
+		must(t, err)
+		r, err := s.Recover(newModel)
+		if err != nil || r.Last != 25 {
+			t.Fatalf("after operation %d: %+v, %v", crash, r, err)
+		}
+		log, err := s.OpenLog(25)
+		must(t, err)
+		must(t, appendAll(log, 26, 27))
+		must(t, errors.Join(log.Close(), s.Close()))
+
+		// What was left behind, as it was.
+		move(t, copied, "fast/version-2", logsVersion, "")
+		must(t, disk.MkdirAll(logsVersion))
+		names, err := copied.List(logsVersion)
+		must(t, err)
+		for _, name := range names {
+			content, err := vfs.ReadFile(copied, filepath.Join(logsVersion, name), 1<<20)
+			must(t, err)
+			must(t, vfs.ReplaceFile(disk, filepath.Join(logsVersion, name), filepath.Join(logsVersion, "copied"), content))
+		}
+		var elsewhere *LogElsewhere
+		if r, err := recovered(disk, Options{DataDir: "data", LogDir: "logs", Number: number}); !errors.As(err, &elsewhere) || elsewhere.At != "fast/version-2" {
+			t.Errorf("after operation %d: the copy is taken for the log: %+v, %v", crash, r, err)
+		}
+		if r, err := recovered(disk, fast); err != nil || r.Last != 27 {
+			t.Errorf("after operation %d: %+v, %v", crash, r, err)
+		}
+		if crash > 0 && !reached {
+			break
+		}
+	}
+}
+
 // A directory with all in it has no mark: it may get a dataLogDir, and its log.
 func TestOneDirectoryIsNotMarked(t *testing.T) {
 	disk := vfs.NewMem()

@@ -50,7 +50,7 @@ func (s *Store) Purge(keep int) (Purged, error) {
 		if err := s.fs.Remove(filepath.Join(s.snapDir, files[i].Name)); err != nil {
 			return purged, fmt.Errorf("purge: %w", err)
 		}
-		s.forget(files[i])
+		s.forget(files[i].Name)
 		purged.Snapshots = append(purged.Snapshots, files[i].Name)
 	}
 	return purged, nil
@@ -69,7 +69,7 @@ func (s *Store) oldestKept(files []snap.File, keep int) (index int, found bool) 
 	return 0, false
 }
 
-// verify reads a snapshot whole, once for each name and size. It returns the last
+// verify reads a snapshot whole, once for each file. It returns the last
 // zxid of which the snapshot may hold something.
 func (s *Store) verify(file snap.File) (end zk.Zxid, err error) {
 	size, err := s.size(file)
@@ -78,6 +78,7 @@ func (s *Store) verify(file snap.File) (end zk.Zxid, err error) {
 	}
 	s.verified.Lock()
 	known, ok := s.verified.files[file.Name]
+	forgotten := s.verified.forgotten
 	s.verified.Unlock()
 	if ok && known.size == size {
 		return known.end, nil
@@ -87,7 +88,11 @@ func (s *Store) verify(file snap.File) (end zk.Zxid, err error) {
 		return 0, err
 	}
 	end = endOf(file, info)
-	s.noteVerified(file, end)
+	s.verified.Lock()
+	defer s.verified.Unlock()
+	if forgotten == s.verified.forgotten { // else it may be another file by now
+		s.verified.files[file.Name] = verified{size, end}
+	}
 	return end, nil
 }
 
@@ -118,8 +123,9 @@ func (s *Store) noteVerified(file snap.File, end zk.Zxid) {
 	s.verified.files[file.Name] = verified{size, end}
 }
 
-func (s *Store) forget(file snap.File) {
+func (s *Store) forget(name string) {
 	s.verified.Lock()
 	defer s.verified.Unlock()
-	delete(s.verified.files, file.Name)
+	delete(s.verified.files, name)
+	s.verified.forgotten++
 }

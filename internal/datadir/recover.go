@@ -142,6 +142,9 @@ func (s *Store) loadSnapshot(r *Recovered, newTarget func() Target) error {
 	for _, file := range files {
 		target := newTarget()
 		info, err := snap.LoadFile(s.fs, s.snapDir, file, s.snapOptions(), target)
+		if err != nil {
+			err = s.damageOf(file, err)
+		}
 		if err != nil && !vfs.IsCorruption(err) {
 			return err // too long as well: an older one would give less, and the log has the same in it
 		}
@@ -157,6 +160,19 @@ func (s *Store) loadSnapshot(r *Recovered, newTarget func() Target) error {
 		return nil
 	}
 	return nil
+}
+
+// damageOf returns the damage of a snapshot that could not be loaded, or else why that was. A
+// Target is given what it holds before its checksum was looked at, and may refuse a znode first,
+// such as one whose parent has another name by a bit.
+func (s *Store) damageOf(file snap.File, err error) error {
+	if vfs.IsCorruption(err) {
+		return err
+	}
+	if _, damage := snap.Verify(s.fs, s.snapDir, file, s.snapOptions()); vfs.IsCorruption(damage) {
+		return damage
+	}
+	return err
 }
 
 // withoutSnapshot decides what a directory without a loadable snapshot is. It
@@ -336,17 +352,18 @@ func (s *Store) makeDurable(r *Recovered) error {
 			return err
 		}
 	}
-	if r.Fresh || r.Last < 0 || r.marked {
-		beginning, err := s.takeInitialize()
-		if err == nil && beginning {
-			err = s.endRejoining() // it is the first of its history after all
+	beginning, err := s.takeInitialize()
+	if err == nil && beginning {
+		err = s.endRejoining() // it is the first of its history after all
+	}
+	if err == nil && r.Fresh {
+		err = txnlog.Remove(s.fs, s.logDir) // the mark of a log that somebody has removed
+		if err == nil {
+			err = s.fillGap() // and the note of what it lacked
 		}
-		if err == nil && r.Fresh {
-			err = txnlog.Remove(s.fs, s.logDir) // the mark of a log that somebody has removed
-		}
-		if err != nil || r.Fresh || r.Last < 0 {
-			return err
-		}
+	}
+	if err != nil || r.Fresh || r.Last < 0 {
+		return err
 	}
 	if !r.Replacing {
 		if err := txnlog.MakeDurable(s.fs, s.logDir, r.Torn, s.readOptions()); err != nil {

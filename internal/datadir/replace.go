@@ -64,6 +64,7 @@ func (w *SnapshotWriter) Replaces() { w.replaces = true }
 // appear gives the snapshot its name. One that replaces the history is marked before, and
 // not any more if it did not get its name.
 func (w *SnapshotWriter) appear() error {
+	w.store.forget(w.Name()) // one of that name that was there before
 	if !w.replaces {
 		return w.Writer.Commit()
 	}

@@ -80,9 +80,13 @@ func (s *Store) baseFor(last zk.Zxid) (base snap.File, newer []snap.File, err er
 	return base, nil, fmt.Errorf("%w: no snapshot at or below it", ErrNeedSnapshot)
 }
 
-// leadsTo proves that the log has every record from after from up to last.
+// leadsTo proves that the log has every record from after from up to last, and can be cut
+// there: what comes before last in its file may be damaged, where nobody has looked since.
 func (s *Store) leadsTo(from, last zk.Zxid) error {
 	if from == last {
+		if err := txnlog.CanDropAfter(s.fs, s.logDir, last, s.readOptions()); err != nil {
+			return fmt.Errorf("%w: %w", ErrNeedSnapshot, err)
+		}
 		return nil
 	}
 	reader, err := s.ReadLog(from)
