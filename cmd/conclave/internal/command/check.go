@@ -62,7 +62,7 @@ func (v *check) run(c *cobra.Command, args []string) error {
 	}
 	var foreign string // why the directory of the log that is configured was not looked at
 	if len(args) > 0 {
-		foreign = v.moveTo(&cfg, args[0])
+		foreign = v.settings.moveTo(&cfg, args[0])
 	}
 	if v.logDir != "" {
 		cfg.DataLogDir, foreign = v.logDir, ""
@@ -99,19 +99,6 @@ func (v *check) run(c *cobra.Command, args []string) error {
 		hint = "say --max-buffer, or --config with the zoo.cfg that sets jute.maxbuffer; nothing of the directory needs to go"
 	}
 	return &cli.Error{Err: fmt.Errorf("%s: %s", cfg.DataDir, problems(len(report.Problems))), Exit: cli.ExitDamaged, Hint: hint}
-}
-
-// moveTo has the configuration be of another data directory. Its dataLogDir goes with its
-// dataDir alone: beside a copy of that, the log would be of another time. Why it does not
-// count is returned, "" if it does, or is not set.
-func (v *check) moveTo(cfg *server.Config, dir string) (why string) {
-	if cfg.DataLogDir == "" || sameDir(cfg.DataDir, dir) {
-		cfg.DataDir = dir
-		return ""
-	}
-	why = fmt.Sprintf("dataLogDir of %s belongs to %s, and was not looked at", v.settings.config, cfg.DataDir)
-	cfg.DataDir, cfg.DataLogDir = dir, ""
-	return why
 }
 
 // sameDir reports whether two names are of one directory that is there.
@@ -154,6 +141,19 @@ func (f *fileSettings) read() (server.Config, error) {
 
 // known reports whether the configuration is that of the server.
 func (f *fileSettings) known() bool { return f.config != "" }
+
+// moveTo has the configuration be of another data directory. Its dataLogDir goes with its
+// dataDir alone: beside a copy of that, the log would be of another time. Why it does not
+// count is returned, "" if it does, or is not set.
+func (f *fileSettings) moveTo(cfg *server.Config, dir string) (why string) {
+	if cfg.DataLogDir == "" || sameDir(cfg.DataDir, dir) {
+		cfg.DataDir = dir
+		return ""
+	}
+	why = fmt.Sprintf("dataLogDir of %s belongs to %s, and was not looked at", f.config, cfg.DataDir)
+	cfg.DataDir, cfg.DataLogDir = dir, ""
+	return why
+}
 
 func checkText(w io.Writer, r *datadir.Report) error {
 	var rows [][]string

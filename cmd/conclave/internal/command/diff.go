@@ -28,7 +28,8 @@ func newDiff() *cobra.Command {
 in both with other data or another ACL (~). A and B are each a backup, a backup at
 a moment (BACKUP@0x1b0, BACKUP@2026-11-24T10:00:00Z), a data directory, or a
 snapshot.* in one. A snapshot alone may hold a part of what came after it: a
-server replays the log over it. Both states are held in memory.
+server replays the log over it. dataLogDir of --config is of its dataDir alone. Both
+states are held in memory.
 
 The exit code is 4 if they differ.`,
 		Example: `  conclave diff /backup@2026-11-24T10:00:00Z /backup --path /app
@@ -68,11 +69,11 @@ func (v *differing) run(c *cobra.Command, args []string) error {
 	}
 	end := whileDoing(c, "loading")
 	defer end()
-	a, err := loadTree(c.Context(), &v.settings, &v.keys, args[0])
+	a, err := loadTree(c.Context(), &v.settings, &v.keys, args[0], c.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	b, err := loadTree(c.Context(), &v.settings, &v.keys, args[1])
+	b, err := loadTree(c.Context(), &v.settings, &v.keys, args[1], c.ErrOrStderr())
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -66,9 +68,9 @@ func loadMoment(ctx context.Context, keys *backupKeys, dir string, m backup.Mome
 }
 
 // loadTree gives the tree that an argument means: BACKUP, BACKUP@MOMENT, a data directory,
-// or a snapshot.
-func loadTree(ctx context.Context, settings *fileSettings, keys *backupKeys, argument string) (*tree.Tree, error) {
-	dir, when, _ := strings.Cut(argument, "@")
+// or a snapshot. What was left out of it is told on warnings.
+func loadTree(ctx context.Context, settings *fileSettings, keys *backupKeys, argument string, warnings io.Writer) (*tree.Tree, error) {
+	dir, when := cutMoment(argument)
 	m, err := parseMoment(when)
 	if err != nil {
 		return nil, err
@@ -94,7 +96,28 @@ func loadTree(ctx context.Context, settings *fileSettings, keys *backupKeys, arg
 	if file, ok := snap.ParseName(filepath.Base(dir)); ok && !isDir(dir) {
 		return loadSnapshotTree(&cfg, filepath.Dir(dir), file)
 	}
-	return loadDirectoryTree(&cfg, dir)
+	foreign := settings.moveTo(&cfg, dir)
+	if foreign != "" {
+		fmt.Fprintf(warnings, "conclave: %s: %s\n", dir, foreign)
+	}
+	return loadDirectoryTree(&cfg)
+}
+
+// cutMoment cuts a moment from the end of an argument, "" for none. The names of directories and
+// places may have an @, too.
+func cutMoment(argument string) (place, moment string) {
+	at := strings.LastIndexByte(argument, '@')
+	if at < 0 {
+		return argument, ""
+	}
+	place, moment = argument[:at], argument[at+1:]
+	if _, err := parseMoment(moment); err == nil {
+		return place, moment
+	}
+	if _, err := os.Stat(argument); err == nil || placeURL(argument) != "" {
+		return argument, ""
+	}
+	return place, moment
 }
 
 func loadSnapshotTree(cfg *server.Config, dir string, file snap.File) (*tree.Tree, error) {
@@ -107,8 +130,8 @@ func loadSnapshotTree(cfg *server.Config, dir string, file snap.File) (*tree.Tre
 }
 
 // loadDirectoryTree gives the state that a start would begin with.
-func loadDirectoryTree(cfg *server.Config, dir string) (*tree.Tree, error) {
-	options := datadir.Options{DataDir: dir, LogDir: cfg.DataLogDir, BufferBytesMax: cfg.ReadBytesMax()}
+func loadDirectoryTree(cfg *server.Config) (*tree.Tree, error) {
+	options := datadir.Options{DataDir: cfg.DataDir, LogDir: cfg.DataLogDir, BufferBytesMax: cfg.ReadBytesMax()}
 	options.Log.PayloadBytesMax = cfg.ReadBytesMax()
 	var last *replicadisk.Target
 	report, err := datadir.Check(osfs.New(), options, func() datadir.Target {
@@ -122,7 +145,7 @@ func loadDirectoryTree(cfg *server.Config, dir string) (*tree.Tree, error) {
 		return nil, unloadable(errors.New(report.Refusal))
 	}
 	if report.Fresh {
-		return nil, cli.NotFound(fmt.Errorf("%s holds no data", dir), "name a backup, a data directory (which holds version-2) or a snapshot.*")
+		return nil, cli.NotFound(fmt.Errorf("%s holds no data", cfg.DataDir), "name a backup, a data directory (which holds version-2) or a snapshot.*")
 	}
 	return last.Tree(), nil
 }
