@@ -245,6 +245,10 @@ func TestGapBetweenEpochsIsNoHistory(t *testing.T) {
 	must(t, appendAll(log, zxids(third, third+2)...))
 	must(t, log.Close())
 	must(t, s.Close())
+	f, err := disk.OpenReadWrite("logs/version-2/" + txnlog.SegmentName(third))
+	must(t, err)
+	_, err = f.WriteAt(make([]byte, 8), 8) // ZooKeeper's head does not say what comes before
+	must(t, errors.Join(err, f.Close()))
 
 	s = open(t, disk)
 	r, err := s.Recover(newModel)
