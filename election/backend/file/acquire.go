@@ -153,13 +153,14 @@ func (b *Backend) take(ctx context.Context, s *candidate, claim election.Claim) 
 			return election.Grant{}, err
 		}
 	}
-	if old.token >= math.MaxInt64 { // as for all backends
+	last := max(old.token, p.lastInHistory()) // the state may have been put back from a copy
+	if last >= math.MaxInt64 {                // as for all backends
 		return election.Grant{}, election.Permanent(fmt.Errorf("file: election %q: no token is left", p.name))
 	}
-	next := state{election: p.name, token: old.token + 1, leader: claim.ID, nonce: claim.Nonce,
+	next := state{election: p.name, token: last + 1, leader: claim.ID, nonce: claim.Nonce,
 		lockID: id, lease: claim.Lease, since: wallNow()}
 	if old.token == 0 { // file-F5
-		next.token = p.firstToken(next.since)
+		next.token = max(next.token, election.Token(max(1, next.since.UnixMilli())))
 		if err := b.waitOut(ctx, time.Millisecond); err != nil { // nobody else has this millisecond
 			return election.Grant{}, err
 		}
@@ -181,16 +182,15 @@ func (b *Backend) take(ctx context.Context, s *candidate, claim election.Claim) 
 		Lost: s.lost, News: s.news, Files: []*os.File{s.lock}}, nil
 }
 
-// firstToken returns the token to begin with where there is no state. Where that
-// alone was lost, the history tells of the tokens that were given out.
-func (p place) firstToken(now time.Time) election.Token {
-	first := election.Token(max(1, now.UnixMilli()))
+// lastInHistory returns the greatest token of which the history tells that it was given
+// out, zero for none: the state may be lost, damaged, or older than that.
+func (p place) lastInHistory() (last election.Token) {
 	for _, tenure := range p.readHistory() {
 		if tenure.Token < math.MaxInt64 {
-			first = max(first, tenure.Token+1)
+			last = max(last, tenure.Token)
 		}
 	}
-	return first
+	return last
 }
 
 // waitOut waits for a time: until a holder whose lock file was taken away has

@@ -100,7 +100,7 @@ func TestDamagedStateIsRefusedWithARemedy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, t.TempDir())
 			elect(t, b)
-			elect(t, b)
+			last := elect(t, b)
 			path := filepath.Join(b.dir, "jobs", stateFile)
 			text, err := os.ReadFile(path)
 			if err != nil {
@@ -127,11 +127,11 @@ func TestDamagedStateIsRefusedWithARemedy(t *testing.T) {
 			if names, err := b.Elections(awaittest.Within(t)); err != nil || !slices.Equal(names, []string{"jobs"}) {
 				t.Errorf("the elections are %v (%v)", names, err)
 			}
-			if err := b.Restore(awaittest.Within(t), "jobs", 100); err != nil {
+			if err := b.Restore(awaittest.Within(t), "jobs", last+100); err != nil {
 				t.Fatal(err)
 			}
-			if next := elect(t, b); next != 101 {
-				t.Errorf("token %d after a restore to 100", next)
+			if next := elect(t, b); next != last+101 {
+				t.Errorf("token %d after a restore to %d", next, last+100)
 			}
 		})
 	}
@@ -165,6 +165,43 @@ func TestRestoreLowersNothingAndDisturbsNobody(t *testing.T) {
 	}
 	if grant, err := b.Acquire(awaittest.Within(t), claim(time.Second)); err != nil || grant.Token != higher+1 {
 		t.Errorf("the token after that: %d, %v", grant.Token, err)
+	}
+}
+
+// TestRestoreLowersNoTokenOfTheHistory: the state that tells of the last one is damaged, and
+// the history beside it is not. That holds for the greatest tokens, too.
+func TestRestoreLowersNoTokenOfTheHistory(t *testing.T) {
+	b := open(t, t.TempDir())
+	elect(t, b)
+	for _, last := range []election.Token{elect(t, b), restoreMax + 1} {
+		if last > restoreMax {
+			must(t, b.Restore(awaittest.Within(t), "jobs", restoreMax))
+			last = elect(t, b)
+		}
+		must(t, os.WriteFile(filepath.Join(b.dir, "jobs", stateFile), nil, 0o600))
+		if err := b.Restore(awaittest.Within(t), "jobs", last-1); err == nil || !strings.Contains(err.Error(), historyFile) {
+			t.Errorf("restore to %d after %d: %v", last-1, last, err)
+		}
+		must(t, b.Restore(awaittest.Within(t), "jobs", last))
+		if next := elect(t, b); next != last+1 {
+			t.Errorf("token %d after a restore to %d", next, last)
+		}
+	}
+}
+
+// TestStateOfAnOlderCopyGivesNoTokenOutAgain: the history tells of those that were given
+// out since it was copied.
+func TestStateOfAnOlderCopyGivesNoTokenOutAgain(t *testing.T) {
+	b := open(t, t.TempDir())
+	elect(t, b)
+	path := filepath.Join(b.dir, "jobs", stateFile)
+	older, err := os.ReadFile(path)
+	must(t, err)
+	elect(t, b)
+	last := elect(t, b)
+	must(t, os.WriteFile(path, older, 0o600))
+	if next := elect(t, b); next != last+1 {
+		t.Errorf("token %d after %d", next, last)
 	}
 }
 

@@ -19,8 +19,10 @@
 //	         others out.
 //	file-F2  A token is on disk, synced with its directory, before it is given
 //	         out. When it cannot be stored nobody leads; no token is given out
-//	         twice. A candidate that is frozen while it takes one stores nothing
-//	         over what was stored since its lock file was removed.
+//	         twice, and none below those that the history tells of, whatever
+//	         state is put back or restored. A candidate that is frozen while it
+//	         takes one stores nothing over what was stored since its lock file
+//	         was removed.
 //	file-F3  A state file that is damaged is never replaced: the error says what
 //	         to do. Restore sets a token by hand.
 //	file-F4  A lock file that was removed and made again, or put back from a copy,
@@ -165,14 +167,14 @@ func (b *Backend) holder(claim election.Claim) *candidate {
 // Restore stores a token by hand, after the state file of an election was damaged
 // or lost. Give it at least the greatest token that anybody has ever seen;
 // the next leader has a greater one. It refuses to lower a token that can be
-// read, one that leaves few after it, and to act while somebody leads: it waits for
-// the end of that until ctx ends.
+// read in the state or in the history, one that leaves few after it, and to act while
+// somebody leads: it waits for the end of that until ctx ends.
 func (b *Backend) Restore(ctx context.Context, name string, token election.Token) error {
 	p, err := b.place(name)
 	if err != nil {
 		return err
 	}
-	if token > restoreMax {
+	if token > max(restoreMax, p.lastInHistory()) {
 		return election.Permanent(fmt.Errorf("file: restore %q: token %d is above %d, the greatest one that can be restored",
 			name, token, restoreMax))
 	}
@@ -223,6 +225,10 @@ func (p place) restore(lock *os.File, name string, token election.Token) error {
 	if err == nil && old.token > token {
 		return fmt.Errorf("file: restore %q: token %d is stored and must not be lowered to %d",
 			name, old.token, token)
+	}
+	if last := p.lastInHistory(); last > token {
+		return fmt.Errorf("file: restore %q: %s tells of token %d, which must not be lowered to %d; remove that file if it is wrong",
+			name, p.path(historyFile), last, token)
 	}
 	// A last holder that is known is waited for (file-F4).
 	return p.writeState(lock, state{election: name, token: token, lockID: old.lockID, lease: old.lease})
