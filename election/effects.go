@@ -25,6 +25,10 @@ func releaseLimit(lease time.Duration) time.Duration {
 	return min(max(lease/2, minRelease), maxRelease)
 }
 
+// releaseTold is how much longer the machine waits: a release that has taken all of its
+// time is still to tell that it has failed.
+const releaseTold = 250 * time.Millisecond
+
 // releasePause is the pause between two tries to release.
 const releasePause = 50 * time.Millisecond
 

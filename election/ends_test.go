@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
@@ -55,5 +56,67 @@ func TestPermanentFailureIsNotForgotten(t *testing.T) {
 	err := e.Run(awaittest.Within(t), func(context.Context, election.Leadership) error { return nil })
 	if !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("Run returned %v, which is no ErrPermanent", err)
+	}
+}
+
+// TestRunThatWouldGoOnEndsWithTheCauseOfItsContext, however the leadership has ended whose
+// release the store has not answered when it is told to end.
+func TestRunThatWouldGoOnEndsWithTheCauseOfItsContext(t *testing.T) {
+	told := errors.New("told to end")
+	for name, end := range map[string]func(context.Context, election.Leadership){
+		"returned": func(context.Context, election.Leadership) {},
+		"resigned": func(_ context.Context, lead election.Leadership) { lead.Resign() },
+		"lost":     func(ctx context.Context, _ election.Leadership) { <-ctx.Done() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := electiontest.VirtualClock(1)
+				store := electiontest.NewFaulty(electiontest.NewStore(c))
+				ctx, cancel := context.WithCancelCause(awaittest.Within(t))
+				e := elector(t, store, election.Options{Clock: c})
+				err := e.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+					store.Cut()
+					end(ctx, lead)
+					time.AfterFunc(time.Millisecond, func() { cancel(told) })
+					return nil
+				})
+				if !errors.Is(err, told) || errors.Is(err, election.ErrLost) {
+					t.Errorf("Run returned %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestReleaseThatFailsIsTold though the run ends with it: others have to wait for the lease.
+func TestReleaseThatFailsIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := electiontest.VirtualClock(1), &log{}
+		store := electiontest.NewFaulty(electiontest.NewStore(c))
+		e := elector(t, store, election.Options{Once: true, Clock: c, OnEvent: l.add})
+		err := e.Run(awaittest.Within(t), func(context.Context, election.Leadership) error {
+			store.Cut()
+			return nil
+		})
+		if told := l.count(election.EventReleaseFailed); err != nil || told != 1 {
+			t.Errorf("Run returned %v, a failed release was told %d times: %v", err, told, l.kinds())
+		}
+	})
+}
+
+// TestRunWhoseContextHasEndedDoesNotLead though the store grants at the moment at which Run is
+// told to end. That is a matter of chance, so it is tried often.
+func TestRunWhoseContextHasEndedDoesNotLead(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	e := elector(t, electiontest.NewStore(nil), election.Options{Once: true})
+	for range 5_000 {
+		err := e.Run(ended, func(context.Context, election.Leadership) error {
+			t.Error("it leads")
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) || t.Failed() {
+			t.Fatalf("Run returned %v", err)
+		}
 	}
 }

@@ -20,7 +20,7 @@ func TestGoexitOfACallbackIsItsFailureAlone(t *testing.T) {
 	e := elector(t, electiontest.NewStore(nil), election.Options{
 		Once:        true,
 		OnEvent:     func(event election.Event) { l.add(event); runtime.Goexit() },
-		HealthEvery: 10 * time.Millisecond, HealthFailures: 1,
+		HealthEvery: 200 * time.Millisecond, HealthFailures: 1,
 		Health: func(context.Context) error {
 			if checks.Add(1) == 1 {
 				runtime.Goexit()

@@ -85,6 +85,9 @@ func (r *run) awaitCheck(ctx context.Context, result <-chan error, ticks <-chan 
 	for {
 		select {
 		case err := <-result:
+			if err == nil && ctx.Err() != nil {
+				err = errCheckLate
+			}
 			r.report(report{event: elector.Health{Passed: err == nil}, err: err})
 			return
 		case <-r.done:
@@ -97,7 +100,10 @@ func (r *run) awaitCheck(ctx context.Context, result <-chan error, ticks <-chan 
 	}
 }
 
-var errCheckHangs = errors.New("the health check takes longer than the pause between two checks")
+var (
+	errCheckHangs = errors.New("the health check takes longer than the pause between two checks")
+	errCheckLate  = errors.New("the health check took longer than the pause between two checks")
+)
 
 // contain makes a call of user code in a goroutine of its own, and turns a panic, or the
 // end of that goroutine, into a failure.

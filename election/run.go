@@ -124,7 +124,7 @@ func newRun(e *Elector, ctx context.Context, function func(context.Context, Lead
 			RetryMs:      millisUp(o.Retry),
 			RetryMaxMs:   millisUp(o.RetryMax),
 			EndLimitMs:   millisUp(max(0, o.EndLimit)),
-			ReleaseMs:    releaseLimit(o.Lease).Milliseconds(),
+			ReleaseMs:    (releaseLimit(o.Lease) + releaseTold).Milliseconds(),
 			Forever:      !once,
 			Seed:         randomSeed(),
 
@@ -155,6 +155,10 @@ func (r *run) loop() {
 		timer := r.timer()
 		select {
 		case one := <-r.reports:
+			if stop != nil && r.ctx.Err() != nil { // what has come at the same moment elects nobody
+				stop = nil
+				r.step(elector.Stop{})
+			}
 			r.receive(one)
 		case <-stop:
 			stop = nil

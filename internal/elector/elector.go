@@ -88,6 +88,7 @@ type Machine struct {
 	token    uint64 // of the last Elect, kept for elector-L5
 	reason   Reason
 	final    bool // no further campaign, whatever Forever says
+	stopped  bool // Stop alone has ended what Forever would have gone on with
 
 	leaseMs    int64
 	deadlineMs int64
@@ -314,6 +315,7 @@ func (m *Machine) onResign(nowMs int64, e Resign) {
 }
 
 func (m *Machine) onStop(nowMs int64) {
+	m.stopped = m.stopped || m.cfg.Forever && !m.final
 	m.final = true
 	switch m.phase {
 	case idle, waiting:
@@ -388,6 +390,9 @@ func (m *Machine) release(nowMs int64) {
 // that never led is always followed by another.
 func (m *Machine) rest(nowMs int64) {
 	if m.final || m.reason != None && !m.cfg.Forever {
+		if m.stopped && m.reason != Refused && m.reason != TokenStale {
+			m.reason = Stopped // whatever ended the last leadership, there would have been another
+		}
 		m.finish(m.reason)
 		return
 	}

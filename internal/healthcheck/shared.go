@@ -85,6 +85,8 @@ func (s *shared) run(ctx context.Context, one *result, pause time.Duration) erro
 		defer cancel()
 		ctx = limited
 	}
-	one.err = s.check(ctx)
+	if one.err = s.check(ctx); one.err == nil {
+		one.err = ctx.Err() // it took too long, whatever it says
+	}
 	return one.err
 }

@@ -47,6 +47,11 @@ func TestCheckIsMadeOnceForAll(t *testing.T) {
 			under--
 			return errors.New("one of its own")
 		})
+		count := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			return made
+		}
 		all, end := context.WithCancel(t.Context())
 		most, endMost := context.WithCancel(all)
 		for i := range 10 {
@@ -66,14 +71,14 @@ func TestCheckIsMadeOnceForAll(t *testing.T) {
 			})
 		}
 		time.Sleep(10 * pause)
-		if made < 9 || made > 14 {
-			t.Errorf("%d checks in 10 pauses of ten candidates", made)
+		before := count()
+		if before < 9 || before > 14 {
+			t.Errorf("%d checks in 10 pauses of ten candidates", before)
 		}
 		endMost()
-		before := made
 		time.Sleep(10 * pause)
-		if made-before < 9 || made-before > 11 {
-			t.Errorf("%d checks in 10 pauses of one candidate", made-before)
+		if now := count(); now-before < 9 || now-before > 11 {
+			t.Errorf("%d checks in 10 pauses of one candidate", now-before)
 		}
 		end()
 		running.Wait()
@@ -122,6 +127,26 @@ func TestCheckThatHangsOrPanicsFailsForAll(t *testing.T) {
 		if err := <-result; !errors.Is(err, errBroken) {
 			t.Errorf("one that panics: %v", err)
 		}
+	})
+}
+
+// TestCheckThatTakesTooLongFailsForAll though it says in the end that all is well, also for one
+// that came late and has not waited for too long.
+func TestCheckThatTakesTooLongFailsForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		check := Shared(func(context.Context) error { time.Sleep(pause * 3 / 2); return nil })
+		var running sync.WaitGroup
+		for _, after := range []time.Duration{0, pause * 9 / 10} {
+			running.Go(func() {
+				time.Sleep(after)
+				ctx, cancel := context.WithTimeout(t.Context(), pause)
+				defer cancel()
+				if err := check(ctx); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("for one that comes after %v: %v", after, err)
+				}
+			})
+		}
+		running.Wait()
 	})
 }
 
