@@ -128,7 +128,7 @@ func (l *RWLock) Read(ctx context.Context, function func(context.Context, Held) 
 	var last *reading
 	after := func() (bool, <-chan struct{}) { return last.state.Load() != withdrawn, last.ended }
 	err = campaign(ctx, gate, after, func(atGate context.Context, lead election.Leadership) error {
-		last = newReading(ctx, lead.Token())
+		last = newReading(ctx, lead)
 		go last.run(places, function)
 		select {
 		case <-last.granted:
@@ -187,7 +187,7 @@ func campaign(ctx context.Context, gate *election.Elector, after func() (last bo
 type reading struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	token  election.Token // of the gate
+	gate   election.Leadership
 
 	state   atomic.Int32
 	granted chan struct{} // closed when it acts
@@ -202,8 +202,8 @@ const (
 	withdrawn
 )
 
-func newReading(ctx context.Context, token election.Token) *reading {
-	r := &reading{token: token, granted: make(chan struct{}), ended: make(chan struct{})}
+func newReading(ctx context.Context, gate election.Leadership) *reading {
+	r := &reading{gate: gate, granted: make(chan struct{}), ended: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	return r
 }
@@ -213,11 +213,16 @@ func (r *reading) run(places *Candidate, function func(context.Context, Held) er
 	defer r.cancel()
 	var cut error
 	r.err = places.Hold(r.ctx, func(ctx context.Context, place Place) error {
+		// With the place alone nobody writes from here on; but who has come through the gate
+		// since it was lost, with a higher token, may have written before.
+		if r.gate.Err() != nil {
+			r.withdraw()
+		}
 		if !r.state.CompareAndSwap(asking, acting) {
 			return nil
 		}
 		close(r.granted)
-		held := Held{r.token, []election.Leadership{place.Leadership}}
+		held := Held{r.gate.Token(), []election.Leadership{place.Leadership}}
 		err := function(held.carry(ctx, place.Leadership), held)
 		cut = cutShort(ctx, err)
 		return err
