@@ -113,9 +113,12 @@ func (e *entry) findRival(ctx context.Context) string {
 	e.queue.set(watch)
 	e.rival = ""
 	if best, found := queue.Rival(e.behind(children), e.claim.Priority); found {
-		if data, _, err := e.session().Get(ctx, best.Key); err == nil {
-			e.rival = describedIn(data).id
+		data, _, err := e.session().Get(ctx, best.Key)
+		if err != nil {
+			e.queue.set(nil) // who it is has to be asked again, also if the queue does not change
+			return ""
 		}
+		e.rival = describedIn(data).id
 	}
 	return e.rival
 }
