@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -64,6 +65,44 @@ func TestSignalDuringTheHookIsNoSuccess(t *testing.T) {
 		OnElected: "trap 'exit 0' TERM; : >" + hook + "; sleep 5 & wait"})
 	if _, started := os.Stat(ran); started == nil || code != exitSignal+int(syscall.SIGTERM) {
 		t.Errorf("code %d, %v, started: %v; want %d, and no command", code, err, started == nil, exitSignal+int(syscall.SIGTERM))
+	}
+}
+
+// unseen is a context that ends and wakes nobody who waits for that.
+type unseen struct {
+	context.Context
+	over atomic.Bool
+}
+
+func (u *unseen) Err() error {
+	if u.over.Load() {
+		return errWaited
+	}
+	return nil
+}
+
+// The election comes in the moment in which the wait for it ends: the exit code will be that of
+// a lock that was not acquired, and who gets it tries again.
+func TestCommandIsNotStartedOnceTheWaitIsOver(t *testing.T) {
+	ran := filepath.Join(t.TempDir(), "ran")
+	ctx := &unseen{Context: t.Context()}
+	e, err := election.New(losing{}, "migrations", election.Options{Once: true, ID: "a", Lease: 20 * time.Second,
+		OnEvent: func(event election.Event) {
+			if event.Kind == election.EventElected {
+				ctx.over.Store(true)
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &supervisor{elector: e, path: "/bin/sh", signals: make(chan os.Signal), remarks: make(chan error, remarksMax),
+		command: Command{Args: []string{"sh", "-c", ": >" + ran}, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout,
+			Stderr: os.Stderr, Grace: GraceDefault, HookLimit: HookLimitDefault}}
+	if err := s.campaign(ctx); !errors.Is(err, errWaited) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("the command has run")
 	}
 }
 

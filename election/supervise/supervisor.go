@@ -158,7 +158,9 @@ func (s *supervisor) campaign(ctx context.Context) error {
 		select {
 		case t := <-turns:
 			patience = nil
-			t.run()
+			if !errors.Is(context.Cause(ctx), errWaited) { // else it came too late, and is said not to have come
+				t.run()
+			}
 			t.done <- nil
 		case <-patience:
 			s.cancel(errWaited)
