@@ -20,7 +20,7 @@ const Header = "Conclave-Token"
 //
 //	412 Precondition Failed    the token is stale
 //	428 Precondition Required  there is none
-//	400 Bad Request            it is no number
+//	400 Bad Request            it is no number, or there are several
 //	503 Service Unavailable    the token could not be stored, older requests
 //	                           did not end while this one waited, or the
 //	                           fence is closed
@@ -67,8 +67,12 @@ func refuse(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), status)
 }
 
-// FromRequest returns the token of a request, ErrNoToken if it has none.
+// FromRequest returns the token of a request, ErrNoToken if it has none. Of several nobody
+// knows which one is that of the leader.
 func FromRequest(r *http.Request) (election.Token, error) {
+	if values := r.Header.Values(Header); len(values) > 1 {
+		return 0, fmt.Errorf("header %s: %w: %d values", Header, strconv.ErrSyntax, len(values))
+	}
 	return parse(r.Header.Get(Header))
 }
 

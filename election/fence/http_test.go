@@ -98,10 +98,11 @@ func TestHandlerAnswersWhyItRefuses(t *testing.T) {
 		{"18446744073709551616", http.StatusBadRequest, ""},
 		{"7 ", http.StatusPreconditionFailed, "35"}, // spaces around a header are nothing
 		{"1e3", http.StatusBadRequest, ""},
+		{"36|35", http.StatusBadRequest, ""}, // as by a proxy that adds one
 	} {
 		r, _ := http.NewRequest(http.MethodGet, s.URL, nil)
 		if c.token != "" {
-			r.Header.Set(fence.Header, c.token)
+			r.Header[fence.Header] = strings.Split(c.token, "|")
 		}
 		answer, err := http.DefaultClient.Do(r)
 		if err != nil {
