@@ -113,13 +113,16 @@ func ParseURL(text string) (Options, error) {
 func (o *Options) setValues(values url.Values) (err error) {
 	var cert, key, ca string
 	for name, value := range values {
+		if len(value) != 1 || value[0] == "" {
+			return fmt.Errorf("parameter %s has %d values, or an empty one", name, len(value))
+		}
 		switch one := value[0]; name {
 		case "dir":
 			o.Dir = one
 		case "algorithm":
 			o.Algorithm = one
 		case "lease":
-			if o.Lease, err = time.ParseDuration(one); err != nil {
+			if o.Lease, err = time.ParseDuration(one); err != nil || o.Lease == 0 {
 				return fmt.Errorf("lease %q: not a time such as 3s", one)
 			}
 		case "after":

@@ -49,13 +49,15 @@ func TestStoresAreParsed(t *testing.T) {
 		"zk+tls://a:1/x":   {Scheme: "zookeeper", URL: "zookeeper+tls://a:1/x", Servers: "a:1/x", TLS: true},
 		"a:1":              {Scheme: "zookeeper", URL: "zookeeper://a:1", Servers: "a:1"},
 		"file:///var/x%20": {Scheme: "file", URL: "file:///var/x%20", Dir: "/var/x "},
+		"file:///x%3Fy%23": {Scheme: "file", URL: "file:///x%3Fy%23", Dir: "/x?y#"},
 		"etcd://a:1":       {Scheme: "etcd", URL: "etcd://a:1"},
 	} {
 		if got, err := ParseStore(text); err != nil || got != want {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"zk://", "zk:///a", "", "file://host/dir", "file://", "/dir", "zk+tls:///a"} {
+	for _, text := range []string{"zk://", "zk:///a", "", "file://host/dir", "file://", "/dir", "zk+tls:///a",
+		"file:///dir?x=1", "file:///dir?", "file:///dir#1", "file:///dir#"} {
 		if got, err := ParseStore(text); err == nil {
 			t.Errorf("%q was taken for %+v", text, got)
 		}

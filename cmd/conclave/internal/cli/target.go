@@ -57,6 +57,9 @@ func ParseStore(text string) (Store, error) {
 		if err != nil || u.Host != "" || u.Path == "" {
 			return Store{}, Usage(storeForms, "store %q is not file:///DIR", redact.URL(text))
 		}
+		if u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") {
+			return Store{}, Usage("in the name of a directory write %3F for ? and %23 for #", "store %q has something after its directory", redact.URL(text))
+		}
 		return Store{Scheme: "file", URL: text, Dir: u.Path}, nil
 	}
 	return Store{Scheme: scheme, URL: text}, nil

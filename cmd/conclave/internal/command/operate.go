@@ -206,7 +206,7 @@ func (a *asking) await(ctx context.Context, store *opened, before election.View,
 		case v.Leader == "" || v.Leader == before.Leader && v.Token == before.Token:
 		case to == "" || v.Leader == to:
 			return v, nil
-		case v.Leader != before.Leader:
+		default: // perhaps the one that was asked, by another leadership, of which nothing is asked
 			return v, cli.Failed(fmt.Errorf("%s leads %q now, not %s", v.Leader, a.name, to), "ask again: the leader went before it could hand over")
 		}
 	}

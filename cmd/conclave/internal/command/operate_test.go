@@ -107,3 +107,19 @@ func TestSuccessorThatLooksRarelyIsWaitedFor(t *testing.T) {
 		})
 	}
 }
+
+// TestTransferThatIsInVainEndsAtOnce: the candidate that was asked to hand over leads again, by
+// another leadership, and nobody has asked that for anything.
+func TestTransferThatIsInVainEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		anna, bert := election.View{Leader: "anna", Token: 1}, []election.Waiter{{ID: "bert"}}
+		views := []timedView{{0, anna}, {time.Second, election.View{Leader: "anna", Token: 2, Waiters: bert}}}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		began := time.Now()
+		after, err := (&asking{timeout: 30 * time.Second}).await(ctx, &opened{Backend: shown{views: views}}, anna, "bert")
+		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "not bert") || took != time.Second {
+			t.Errorf("%+v, %v after %v", after, err, took)
+		}
+	})
+}

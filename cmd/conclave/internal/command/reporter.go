@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
@@ -21,6 +22,9 @@ type reporter struct {
 	sick  string        // what the last health check said that failed
 	lines chan string
 	done  chan struct{}
+
+	mu     sync.Mutex
+	closed bool
 }
 
 func newReporter(w io.Writer, quiet bool, lease time.Duration) *reporter {
@@ -36,10 +40,14 @@ func newReporter(w io.Writer, quiet bool, lease time.Duration) *reporter {
 	return r
 }
 
-// close waits until all lines are printed, as long as somebody reads them. No
-// event comes after it.
+// close waits until all lines are printed, as long as somebody reads them. What comes
+// after it is dropped: a run that was ended by a second signal does not wait for what the
+// store says.
 func (r *reporter) close() {
+	r.mu.Lock()
+	r.closed = true
 	close(r.lines)
+	r.mu.Unlock()
 	awaitDrained(r.done)
 }
 
@@ -79,6 +87,11 @@ func (r *reporter) remark(err error) { r.say("conclave: " + err.Error()) }
 func (r *reporter) say(line string) {
 	if r.times {
 		line = cli.Time(time.Now().UnixMilli()) + " " + line
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
 	}
 	select {
 	case r.lines <- line:

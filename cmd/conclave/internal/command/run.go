@@ -64,6 +64,19 @@ func (v *runFlags) add(c *cobra.Command) {
 	f.IntVar(&v.failures, "health-failures", election.HealthFailuresDefault, "how many health checks must fail in a row")
 }
 
+// checkHealth refuses flags of a health check that would have no effect.
+func (v *runFlags) checkHealth(c *cobra.Command) error {
+	for _, name := range []string{"health-every", "health-failures"} {
+		if c.Flags().Changed(name) && v.health == "" {
+			return cli.Usage("name the check with --health LINE", "--%s has no effect without --health", name)
+		}
+	}
+	if v.failures < 1 {
+		return cli.Usage("write for example --health-failures 1", "--health-failures %d: must be 1 or more", v.failures)
+	}
+	return nil
+}
+
 func addForever(c *cobra.Command, forever *bool) {
 	c.Flags().BoolVar(forever, "forever", false, "campaign again after every leadership")
 }
@@ -86,6 +99,9 @@ func newRun() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
 			if v.command.Args, err = v.takeCommand(c, args); err != nil {
+				return err
+			}
+			if err := v.checkHealth(c); err != nil {
 				return err
 			}
 			if v.health != "" {
