@@ -76,7 +76,7 @@ func (r *Replica) createForwarded(q *zab.Request, owner uint64) {
 	asked := &asked{session: q.Session, xid: q.Xid, request: &zk.Request{Op: zk.OpCreateSession, TTL: int64(timeoutMs)}, owner: owner}
 	s := r.sessions.Get(q.Session)
 	switch {
-	case s != nil && s.Closing, r.leading.hasEnded(q.Session):
+	case s != nil && s.Closing, r.leading.ended.has(q.Session):
 		asked.code = zk.ErrSessionExpired
 	case s == nil:
 		s := r.sessions.Open(q.Session, timeoutMs, r.touchedMs())

@@ -14,11 +14,11 @@ type leading struct {
 	reapMs    int64   // when to look for containers next
 	// reapCredit is how many may be deleted at once, times a minute's milliseconds.
 	reapCredit int64
-	reapAt     int                    // where the look for what may go goes on, 0: it is over
-	reapFrom   int                    // where the next one begins, for the limit has ended the last; 0: at the newest
-	orphans    []zk.SessionID         // sessions to end at the next tick
-	ends       []zk.SessionID         // sessions whose time is over, to be ended, some in each step
-	ended      map[zk.SessionID]int64 // sessions that have ended, and when, see isLocal
+	reapAt     int            // where the look for what may go goes on, 0: it is over
+	reapFrom   int            // where the next one begins, for the limit has ended the last; 0: at the newest
+	orphans    []zk.SessionID // sessions to end at the next tick
+	ends       []zk.SessionID // sessions whose time is over, to be ended, some in each step
+	ended      endedSessions  // see isLocal
 }
 
 // proposal is a transaction that this server has decided and that is not
@@ -37,7 +37,7 @@ func (l *leading) begin(prep *prep.Prep, last zk.Zxid, reapMs int64, orphans []z
 func (l *leading) leave() {
 	l.proposals.drop()
 	l.orphans, l.ends, l.reapAt, l.reapFrom = nil, nil, 0, 0
-	clear(l.ended)
+	l.ended = endedSessions{}
 }
 
 // number gives the next zxid.
@@ -88,24 +88,6 @@ func (l *leading) nextEnd() zk.SessionID {
 		l.ends = nil
 	}
 	return id
-}
-
-// noteEnded remembers a session that has ended.
-func (l *leading) noteEnded(id zk.SessionID, nowMs int64) { l.ended[id] = nowMs }
-
-// hasEnded reports whether a session is remembered so.
-func (l *leading) hasEnded(id zk.SessionID) bool {
-	_, ended := l.ended[id]
-	return ended
-}
-
-// forgetEnded forgets sessions that ended before a time.
-func (l *leading) forgetEnded(beforeMs int64) {
-	for id, ms := range l.ended {
-		if ms < beforeMs {
-			delete(l.ended, id)
-		}
-	}
 }
 
 // reapDue reports whether it is time to look for what nobody needs any more, among all

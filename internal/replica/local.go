@@ -133,7 +133,7 @@ func (r *Replica) upgraded(s *session.Session) {
 // its own, or may be one of the learner that brings its request. One that has ended
 // was known to all, and its last requests may still be on their way.
 func (r *Replica) isLocal(id zk.SessionID) bool {
-	if r.leading.hasEnded(id) {
+	if r.leading.ended.has(id) {
 		return false
 	}
 	return r.locals.Get(id) != nil || r.opts.LocalSessions && uint8(uint64(id)>>56) != uint8(r.opts.Zab.ID)
@@ -143,7 +143,7 @@ func (r *Replica) isLocal(id zk.SessionID) bool {
 // one.
 func (r *Replica) noteEnded(id zk.SessionID) {
 	if r.opts.LocalSessions && r.leads() {
-		r.leading.noteEnded(id, r.now.MonoMs)
+		r.leading.ended.note(id, r.now.MonoMs)
 	}
 }
 
@@ -154,5 +154,5 @@ const endedKept = 10
 // for longer than syncLimit, and its observers for as long again: it says that it is there, also
 // while it is at a long step.
 func (r *Replica) forgetEnded() {
-	r.leading.forgetEnded(r.now.MonoMs - endedKept*(r.opts.Zab.InitMs+r.opts.Zab.SyncMs))
+	r.leading.ended.forget(r.now.MonoMs - endedKept*(r.opts.Zab.InitMs+r.opts.Zab.SyncMs))
 }

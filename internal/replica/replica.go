@@ -182,7 +182,6 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 		role:     role{lookingMs: now.MonoMs},
 		requests: requests{conns: map[session.ConnID]*conn{}},
 		touches:  touches{timeouts: map[zk.SessionID]int32{}},
-		leading:  leading{ended: map[zk.SessionID]int64{}},
 		now:      now,
 	}
 	r.reader = Reader{Tree: r.tree, Watches: r.watches, Auth: &r.opts.Auth}
