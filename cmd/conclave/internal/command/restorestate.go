@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/backup"
 	"github.com/conclave-project/conclave/internal/datadir"
+	"github.com/conclave-project/conclave/internal/redact"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 	"github.com/conclave-project/conclave/zk"
 	"github.com/spf13/cobra"
@@ -86,7 +87,7 @@ func (v *restoring) directory(c *cobra.Command, from string, m backup.Moment) er
 	if err != nil {
 		return err
 	}
-	end := whileDoing(c, "loading "+from)
+	end := whileDoing(c, "loading "+redact.URL(from))
 	b, state, err := loadMoment(c.Context(), &v.keys, from, m)
 	end()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/backup"
+	"github.com/conclave-project/conclave/internal/redact"
 	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/zk"
 	"github.com/spf13/cobra"
@@ -20,7 +21,7 @@ import (
 
 // subtree makes a subtree of an ensemble what it was.
 func (v *restoring) subtree(c *cobra.Command, from string, m backup.Moment) error {
-	end := whileDoing(c, "loading "+from)
+	end := whileDoing(c, "loading "+redact.URL(from))
 	_, state, err := loadMoment(c.Context(), &v.keys, from, m)
 	end()
 	if err != nil {
