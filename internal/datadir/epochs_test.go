@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -51,5 +52,116 @@ func TestCrashBetweenTheEpochFilesIsNoLostPromise(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+func TestEpochFilesAtStart(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		accepted, current string // "" = missing
+		temp              string
+		last              zk.Zxid
+		want              Epochs
+		refused           bool
+	}{
+		{name: "none", last: 0x300000005, want: Epochs{3, 3}},
+		{name: "usual", accepted: "4", current: "3", last: 0x300000005, want: Epochs{4, 3}},
+		{name: "with a newline", accepted: "4\n", current: "3\n", last: 0x200000005, want: Epochs{4, 3}},
+		{name: "crash before the note", accepted: "4", current: "3", last: 0x400000001, want: Epochs{4, 4}},
+		{name: "crash within the note, ZOOKEEPER-4269", accepted: "5", current: "3", temp: "5", last: 0x400000001, want: Epochs{5, 4}},
+		{name: "temporary file and no promise", current: "3", temp: "4", last: 0x400000001, want: Epochs{4, 4}},
+		{name: "epoch never promised", accepted: "3", current: "3", last: 0x400000001, refused: true},
+		{name: "torn temporary file", accepted: "3", current: "3", temp: "x", last: 0x400000001, refused: true},
+		{name: "promise lost", accepted: "3", current: "4", last: 0x300000001, refused: true},
+		{name: "no number", accepted: "three", current: "3", last: 0x300000001, refused: true},
+		{name: "empty", accepted: "", current: " ", last: 0x300000001, refused: true},
+		{name: "not an epoch", accepted: "4294967296", current: "3", last: 0x300000001, refused: true},
+	} {
+		disk := vfs.NewMem()
+		s := open(t, disk)
+		for file, content := range map[string]string{"acceptedEpoch": c.accepted, "currentEpoch": c.current, "currentEpoch.tmp": c.temp} {
+			if content != "" {
+				must(t, vfs.ReplaceFile(disk, "data/version-2/"+file, "data/version-2/t", []byte(content)))
+			}
+		}
+		got, err := s.LoadEpochs(c.last)
+		if (err != nil) != c.refused || got != c.want {
+			t.Errorf("%s: %+v %v", c.name, got, err)
+		}
+		if c.refused {
+			continue
+		}
+		must(t, s.Close())
+		again, err := open(t, disk.CrashClone(0, 1)).LoadEpochs(c.last)
+		if err != nil || again != got {
+			t.Errorf("%s, second start: %+v %v", c.name, again, err)
+		}
+	}
+}
+
+func TestEpochsNeverFall(t *testing.T) {
+	s := open(t, vfs.NewMem())
+	_, err := s.LoadEpochs(0)
+	must(t, err)
+	must(t, s.SetAccepted(2))
+	must(t, s.SetCurrent(2))
+	if s.SetAccepted(1) == nil || s.SetCurrent(1) == nil || s.SetCurrent(3) == nil {
+		t.Error("an epoch fell, or ran ahead of its promise")
+	}
+	if content, _ := vfs.ReadFile(s.fs, "data/version-2/currentEpoch", 99); string(content) != "2\ncrc32 1ad5be0d\n" {
+		t.Errorf("content %q", content)
+	}
+}
+
+// A server whose log is old would lead with an epoch that no leader had, and what was
+// acknowledged would be lost: one bit in "1" makes it "9".
+func TestChangedBitInAnEpochFileIsFound(t *testing.T) {
+	const dir = "data/version-2/"
+	disk := vfs.NewMem()
+	s := open(t, disk)
+	_, err := s.LoadEpochs(0)
+	must(t, err)
+	must(t, s.SetAccepted(31))
+	must(t, s.SetCurrent(17))
+	must(t, s.Close())
+	for _, name := range []string{"acceptedEpoch", "currentEpoch"} {
+		info, err := disk.Stat(dir + name)
+		must(t, err)
+		for bit := range info.Size * 8 {
+			must(t, disk.FlipByte(dir+name, bit/8, 1<<(bit%8)))
+			s := open(t, disk)
+			if got, err := s.LoadEpochs(0); err == nil && got != (Epochs{31, 17}) {
+				t.Errorf("bit %d of %s: %+v", bit, name, got)
+			}
+			must(t, s.Close())
+			must(t, disk.FlipByte(dir+name, bit/8, 1<<(bit%8)))
+		}
+	}
+}
+
+// Without its epoch files a server has forgotten what it had promised, and says so.
+func TestHistoryWithoutEpochFilesIsNoted(t *testing.T) {
+	disk := directory(t)
+	for _, name := range []string{acceptedName, currentName} {
+		if _, err := disk.Stat("data/version-2/" + name); err == nil {
+			must(t, disk.Remove("data/version-2/"+name))
+		}
+	}
+	must(t, vfs.ReplaceFile(disk, "data/myid", "data/t", []byte("1")))
+	report, err := Check(disk, Options{DataDir: "data", LogDir: "logs"}, newModel)
+	must(t, err)
+	if notes := strings.Join(report.Notes, "\n"); !report.Sound() || !strings.Contains(notes, "neither acceptedEpoch nor currentEpoch") {
+		t.Errorf("check: %q", notes)
+	}
+	for _, made := range []bool{true, false} {
+		s := open(t, disk)
+		r, err := s.Recover(newModel)
+		must(t, err)
+		_, err = s.LoadEpochs(r.Last)
+		must(t, err)
+		if text := s.MadeEpochsText(); (text != "") != made {
+			t.Errorf("made %v: %q", made, text)
+		}
+		must(t, s.Close())
 	}
 }
