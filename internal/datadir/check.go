@@ -218,6 +218,9 @@ func (s *Store) checkSegment(segment txnlog.Segment, noted txnlog.Noted) Segment
 	case lost != nil && !lost.Missing:
 		report.Lost = fmt.Sprintf("%v: transactions that were acknowledged are lost, unless this is a copy of a directory "+
 			"that was in use; a start goes on without them", lost)
+		if !s.options.Alone {
+			report.Lost += ", and the server votes again when a leader has sent it all that is missing"
+		}
 	case torn != nil:
 		report.Torn = fmt.Sprintf("%s ends torn at offset %d (%s): never acknowledged, a start truncates it",
 			torn.File, torn.Offset, torn.Found)
@@ -243,7 +246,7 @@ func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 	if recovered.Replacing {
 		r.note("%s, a leader's state, takes the place of all other snapshots and of the log: the next start finishes that", recovered.Snapshot.Name)
 	}
-	if recovered.Rejoining {
+	if recovered.Rejoining && recovered.marked {
 		r.note("%s", s.RejoiningText())
 	}
 	if gap, err := s.Gap(); err != nil {

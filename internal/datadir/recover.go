@@ -55,7 +55,7 @@ type Recovered struct {
 	Records  int          // transactions replayed after it
 	Bytes    int64        // of these, without the log's frame
 	Torn     *txnlog.Torn // an end that was truncated, or nil: never acknowledged, unless Lost says so
-	Lost     *txnlog.Lost // what was synced and is not there any more, or nil
+	Lost     *txnlog.Lost // what was synced and is not there any more, or nil; in an ensemble Rejoining follows
 	Rejected []error      // newer snapshots that could not be loaded, newest first
 
 	// Fresh: the directory was empty and a new history begins at 0. The server
@@ -122,6 +122,7 @@ func (s *Store) recover(newTarget func() Target) (*Recovered, error) {
 		if err := s.replay(r); err != nil {
 			return nil, errors.Join(append([]error{err}, r.Rejected...)...)
 		}
+		r.Rejoining = r.Rejoining || r.Lost != nil && !s.options.Alone
 	}
 	if t, ok := r.Target.(CheckedTarget); ok {
 		if err := t.Check(); err != nil {
@@ -355,6 +356,9 @@ func (s *Store) makeDurable(r *Recovered) error {
 	beginning, err := s.takeInitialize()
 	if err == nil && beginning {
 		err = s.endRejoining() // it is the first of its history after all
+	}
+	if err == nil && !s.options.Alone && (r.Lost != nil || r.Last < 0) {
+		err = s.beginRejoining() // before the log takes what is left for all there was
 	}
 	if err == nil && r.Fresh {
 		err = txnlog.Remove(s.fs, s.logDir) // the mark of a log that somebody has removed

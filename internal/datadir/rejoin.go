@@ -7,22 +7,23 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// rejoiningName marks a directory that was found empty where it should not be,
-// until a leader's whole history is in it. What is there before is the part of a
-// history, or nothing: a server that voted with it would vote for a past in which
-// what it once acknowledged never happened (ZOOKEEPER-261).
+// rejoiningName marks a directory that was found empty where it should not be, or
+// without the end of its log that was synced, until a leader's whole history is in it.
+// What is there before is the part of a history, or nothing: a server that voted with
+// it would vote for a past in which what it once acknowledged never happened
+// (ZOOKEEPER-261; Protocol-Aware Recovery, FAST 2018).
 //
 // The mark says nothing of the files beside it: they may be what has come, or a
 // backup that was put back. So none is ever deleted for its sake. What is there is
 // loaded, and a leader synchronizes the server from where it ends.
 const rejoiningName = "rejoining"
 
-// BeginRejoining notes, durably, that the history of a server that Recover knows
-// nothing of is to come from its ensemble. SetCurrent notes that it has come;
+// beginRejoining notes, durably, that the history of a server that knows nothing of it,
+// or not its end, is to come from its ensemble. SetCurrent notes that it has come;
 // what a Recover before that finds is not to be voted with.
-func (s *Store) BeginRejoining() error {
+func (s *Store) beginRejoining() error {
 	name := s.rejoiningMark()
-	if err := vfs.ReplaceFile(s.fs, name, name+tempSuffix, []byte("the history of this server is lost, and has not come again yet\n")); err != nil {
+	if err := vfs.ReplaceFile(s.fs, name, name+tempSuffix, []byte("the history of this server, or its end, is lost, and has not come again yet\n")); err != nil {
 		return fmt.Errorf("note that the history is missing: %w", err)
 	}
 	return nil
@@ -30,8 +31,9 @@ func (s *Store) BeginRejoining() error {
 
 // RejoiningText says what the mark means, and what to do.
 func (s *Store) RejoiningText() string {
-	return fmt.Sprintf("%s says that the history of this server was lost: it neither votes nor serves alone before it has a leader's; "+
-		"if a backup was put back here, with its epoch files, stop the server, remove that file, and start", s.rejoiningMark())
+	return fmt.Sprintf("%s says that the history of this server, or its end, was lost: it neither votes nor serves alone before it has "+
+		"a leader's; if a backup was put back here, with its epoch files, or so many servers say this that none can lead, "+
+		"stop the server, remove that file, and start", s.rejoiningMark())
 }
 
 func (s *Store) rejoiningMark() string { return filepath.Join(s.snapDir, rejoiningName) }

@@ -1,11 +1,13 @@
 package datadir
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/txn"
+	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -21,7 +23,6 @@ func rejoining(t *testing.T) (*vfs.Mem, *Store) {
 	if err != nil || r.Last != -1 {
 		t.Fatalf("%+v %v", r, err)
 	}
-	must(t, s.BeginRejoining())
 	_, err = s.LoadEpochs(0)
 	must(t, err)
 	must(t, s.SetAccepted(5))
@@ -116,5 +117,64 @@ func TestABackupThatIsPutBackIsNotDeleted(t *testing.T) {
 	must(t, err)
 	if !strings.Contains(report.Refusal, next.RejoiningText()) || !slices.Contains(report.Notes, next.RejoiningText()) {
 		t.Errorf("check says %q, %q", report.Refusal, report.Notes)
+	}
+}
+
+// A disk that has not kept what it had said it had: what is missing was acknowledged, and a
+// server that voted with what is left would have a leader elected that never saw it. The start
+// may end anywhere, in the middle of noting that too.
+func TestServerWhoseLogLacksItsEndMayNotVoteBeforeItsHistoryIsWhole(t *testing.T) {
+	shortened := func() *vfs.Mem {
+		disk := directory(t)
+		f, err := disk.OpenReadWrite("logs/version-2/log.15")
+		must(t, err)
+		must(t, f.Truncate(100))
+		must(t, f.Sync())
+		must(t, f.Close())
+		noted, err := disk.OpenReadWrite("logs/version-2/" + txnlog.MarkName)
+		must(t, err)
+		must(t, noted.Sync()) // the operating system has written it by itself since
+		must(t, noted.Close())
+		must(t, disk.SyncDir("logs/version-2"))
+		return disk
+	}
+	for ops, whole := 0, false; !whole; ops++ {
+		disk, left := shortened(), ops
+		s, err := Open(&vfs.Faulty{Disk: disk, Before: func(vfs.Op) error {
+			if left--; left < 0 {
+				return errors.New("the machine has lost power")
+			}
+			return nil
+		}}, Options{DataDir: "data", LogDir: "logs"})
+		if err == nil {
+			_, err = s.Recover(newModel)
+		}
+		whole = err == nil
+		for name, end := range map[string]*vfs.Mem{"power": disk.CrashClone(0, 1), "process": disk.KillClone()} {
+			next := open(t, end)
+			r, err := next.Recover(newModel)
+			must(t, err)
+			if !r.Rejoining || r.Last >= 25 {
+				t.Fatalf("%s lost after %d operations of the start: votes, with what ends at %v", name, ops, r.Last)
+			}
+		}
+	}
+
+	disk := shortened()
+	s := open(t, disk)
+	r, err := s.Recover(newModel)
+	must(t, err)
+	_, err = s.LoadEpochs(r.Last)
+	must(t, err)
+	must(t, s.SetAccepted(1))
+	must(t, s.SetCurrent(1)) // all has come from a leader
+	if r, err := open(t, disk.CrashClone(0, 1)).Recover(newModel); err != nil || r.Rejoining || r.Lost != nil {
+		t.Errorf("no vote although everything has come: %+v %v", r, err)
+	}
+
+	s, err = Open(shortened(), Options{DataDir: "data", LogDir: "logs", Alone: true})
+	must(t, err)
+	if r, err := s.Recover(newModel); err != nil || r.Rejoining || r.Lost == nil {
+		t.Errorf("a server of no ensemble, which nobody can send anything: %+v %v", r, err)
 	}
 }

@@ -68,9 +68,9 @@ type Event struct {
 type Recovered struct {
 	State  *State
 	Stored zab.Stored
-	// Untrusted says that the directory is empty where it should not be: the
-	// server votes for nobody until a leader has sent it everything
-	// (ZOOKEEPER-261).
+	// Untrusted says that the directory is empty where it should not be, or lacks the
+	// end of its log that was synced: the server votes for nobody until a leader has
+	// sent it everything (ZOOKEEPER-261).
 	Untrusted bool
 	// Fuzzy says that the tree may be ahead of the log: its snapshot was taken
 	// while the disk was behind what a quorum had committed.

@@ -28,7 +28,7 @@ func TestCheckSaysWhatAStartDoes(t *testing.T) {
 		refusal, problem, note string // parts of the first ones, "" for none
 		fresh                  bool
 	}
-	sound, fresh, lost := answer{}, answer{fresh: true}, "the history of this server was lost"
+	sound, fresh, lost := answer{}, answer{fresh: true}, "the history of this server, or its end, was lost"
 	for _, c := range []struct {
 		name          string
 		files         map[string]string

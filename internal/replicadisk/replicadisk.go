@@ -132,11 +132,6 @@ func (d *Disk) Recover() (*Found, error) {
 	f.Untrusted = f.Store.Last < 0 || f.Store.Rejoining
 	f.Stored.Last = last
 	f.Fuzzy = f.Store.Info.DigestZxid > last || f.Store.Target.(*Target).ahead
-	if d.opts.Ensemble && f.Store.Last < 0 {
-		if err := d.store.BeginRejoining(); err != nil {
-			return nil, err
-		}
-	}
 	if d.opts.Ensemble {
 		epochs, err := d.store.LoadEpochs(last)
 		if err != nil {

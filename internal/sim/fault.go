@@ -55,6 +55,7 @@ const (
 	FaultDeaf                         // A receives from no other server, and goes on sending
 	FaultForsake                      // the leader's process is killed and comes back at once: forsake.go; if N, only one that writes a snapshot is forsaken
 	FaultMemory                       // A's tree gets what no transaction has made: memory.go
+	FaultShortLog                     // A's process is killed, and the end of its log is gone; if N is odd, it meets those that were down, and not those that were up
 
 	faultKinds
 )
@@ -63,7 +64,7 @@ var faultNames = [faultKinds]string{
 	"kill", "power", "power-all", "crash-at-op", "crash-epoch", "pause", "cut", "cut-both", "isolate", "split", "reset",
 	"slow-net", "slow-disk", "fail-sync", "full-disk", "flip", "wipe", "rate", "leap", "wall", "client-cut",
 	"client-pause", "client-kill", "client-drop", "reconfig", "flip-newest", "read-error", "lost-write", "stray-write",
-	"stop", "roll", "deaf", "forsake", "memory",
+	"stop", "roll", "deaf", "forsake", "memory", "short-log",
 }
 
 // String names the kind.
@@ -147,7 +148,7 @@ var kindsOf = [classes][]FaultKind{
 	ClassReconfig: {FaultReconfig},
 	ClassForsake:  {FaultForsake},
 	ClassClient:   {FaultClientCut, FaultClientPause, FaultClientKill, FaultClientDrop, FaultClientDrop},
-	ClassBadDisk:  {FaultFlipNewest, FaultReadError, FaultReadError, FaultLostWrite, FaultStrayWrite},
+	ClassBadDisk:  {FaultFlipNewest, FaultReadError, FaultReadError, FaultLostWrite, FaultStrayWrite, FaultShortLog},
 	ClassMemory:   {FaultMemory},
 }
 

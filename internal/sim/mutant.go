@@ -93,6 +93,7 @@ const (
 
 	// What recovery makes of the end of a log (mutant_disk.go).
 	MarkIgnored
+	ShortLogVotes
 	DataTrusted
 
 	// Between servers (mutant_peer.go).
@@ -195,8 +196,9 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	TimeoutsMixed:   {"timeouts-mixed", "made up", "a learner reports all sessions with the timeout of the first of them"},
 	WrongTreeUntold: {"wrong-tree-untold", "made up", "a server whose tree is not that of its transactions tells nobody"},
 
-	MarkIgnored: {"mark-ignored", "found here", "recovery does not look how much of the log was synced"},
-	DataTrusted: {"data-trusted", "found here", "recovery takes data that looks like a record for one, and its log for damaged"},
+	MarkIgnored:   {"mark-ignored", "found here", "recovery does not look how much of the log was synced"},
+	ShortLogVotes: {"short-log-votes", "PAR (FAST 2018)", "a server that knows that its log lacks what was synced votes"},
+	DataTrusted:   {"data-trusted", "found here", "recovery takes data that looks like a record for one, and its log for damaged"},
 
 	PingsHalved: {"pings-halved", "found here", "a leader sends a ping each tick, however short the silence that its learners allow"},
 

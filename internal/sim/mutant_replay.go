@@ -13,6 +13,9 @@ import (
 // mutateFound is what a mutant makes of its disk: the snapshot and the log are
 // read again, and replayed as it does.
 func (p *process) mutateFound(disk *replicadisk.Disk, found *replicadisk.Found) {
+	if p.w.is(ShortLogVotes) && found.Store.Lost != nil {
+		found.Untrusted = false
+	}
 	if !p.w.is(DeleteSkipped) && !p.w.is(WalkLost) || found.Store.Snapshot.Name == "" {
 		return
 	}

@@ -294,7 +294,7 @@ func (p *Plan) draw(r *random, kind FaultKind, atMs int64) Fault {
 		f.A, f.N = 0, r.between(1, 1<<p.servers()-1)
 	case FaultDeaf:
 		f.ForMs += 2 * p.SyncMs
-	case FaultReset, FaultFailSync, FaultFlip, FaultFlipNewest, FaultLostWrite, FaultStrayWrite:
+	case FaultReset, FaultFailSync, FaultFlip, FaultFlipNewest, FaultLostWrite, FaultStrayWrite, FaultShortLog:
 		f.N = int64(r.next() >> 1)
 	case FaultReadError:
 		f.N = r.between(2, 20)

@@ -194,6 +194,10 @@ func (p *process) start() {
 		p.w.fail(&check.Violation{Property: "digest", Detail: fmt.Sprintf("server %v finds %d digests of its log that are not those of its tree, first at %s",
 			p.node, found.Mismatches, found.FirstMismatch)})
 	}
+	if found.Store.Lost != nil { // and it knows
+		p.rot.lied, p.rot.lost = false, true
+		p.w.tally.Short++
+	}
 	p.w.watcher.recovered(p, found.Stored.Last, found.Untrusted)
 	p.w.note(p.node, "start", 0, found.Stored.Last, "")
 	p.listens()

@@ -22,11 +22,14 @@ import (
 //	                     taken for missing that could not be read
 //	a bad write, of a    refused at the next start, or the snapshot before and the log
 //	snapshot or epoch    after it are taken
-//	a bad write, of the  the end of the log may be missing, as after a crash: that
-//	log                  cannot be told from one. It costs one disk of a majority.
-//	                     Digests show it once the history goes on after it, unless
-//	                     all that is missing changes nothing: a write that was
-//	                     refused, the last of its epoch. Nothing shows that ever
+//	a bad write, of the  the end of the log is missing. If only the process ends, what
+//	log, or a shorter    it noted beside the log shows that: it has no vote until a
+//	one                  leader has sent it everything. If the machine loses power, the
+//	                     note may be as old as what is left: that cannot be told from
+//	                     a crash, and costs one disk of a majority. Digests show it
+//	                     once the history goes on after it, unless all that is missing
+//	                     changes nothing: a write that was refused, the last of its
+//	                     epoch. Nothing shows that ever
 //
 // In no case is anything served that was not written.
 
@@ -37,7 +40,7 @@ type rot struct {
 	bad         *badWrite // of one of the next writes
 	suspectMs   int64     // until then a write may be bad, or may have been, in whatever life
 	lied        bool      // the end of the log may be missing, and nobody knows yet
-	lost        bool      // the disk is a new one, and has no whole history yet: what is on it counts for nothing
+	lost        bool      // the disk is a new one, or known to lack the end of the log, and has no whole history yet: what is on it counts for nothing
 	random      *random
 }
 
@@ -196,6 +199,15 @@ func (t *trouble) strikeRot(f *Fault, p *process) {
 			p.kill("flipped")
 			t.bringBack(p, f.ForMs)
 		}
+	case FaultShortLog:
+		if t.mayDamage(p) {
+			p.kill("its log is shortened")
+			t.shorten(p, uint64(f.N)>>1)
+			t.bringBack(p, f.ForMs)
+			if f.N%2 == 1 {
+				t.exchange(p, f.ForMs)
+			}
+		}
 	case FaultLostWrite, FaultStrayWrite:
 		if !p.up || !p.serving || !t.mayDamage(p) {
 			return
@@ -253,6 +265,26 @@ func (t *trouble) flip(p *process, number uint64, inNewest bool) {
 	}
 	t.w.note(p.node, "flip", 0, 0, name)
 	_ = p.mem.FlipByte(name, offset, 1<<(number>>40&7))
+}
+
+// shorten takes the end of the newest segment of the log away.
+func (t *trouble) shorten(p *process, number uint64) {
+	dir := t.w.plan.logDir() + "/version-2"
+	segments, _ := txnlog.Segments(p.mem, dir)
+	if len(segments) == 0 {
+		return
+	}
+	name := dir + "/" + segments[len(segments)-1].Name
+	info, err := p.mem.Stat(name)
+	must(err)
+	left := int64(number % uint64(max(writtenBytes(p.mem, name, info.Size), 1)))
+	t.w.note(p.node, "shorten", 0, 0, name)
+	file, err := p.mem.OpenReadWrite(name)
+	must(err)
+	must(file.Truncate(left))
+	must(file.Sync())
+	must(file.Close())
+	p.rot.lied = true // unless it finds out
 }
 
 // writtenBytes is how long a file is without the zeros at its end.

@@ -57,7 +57,8 @@ type Tally struct {
 	Diff, Trunc, Snap, Committed, Lost int
 	Slow                               int // links that were cut because their end does not read
 	Asked, Reconfigs                   int // changes of the ensemble: asked for, and in force
-	BadWrites, ReadErrors, Beyond      int
+	BadWrites, Short                   int // writes, and logs that were found to lack their end
+	ReadErrors, Beyond                 int
 	Spoilt                             int // trees that were damaged in memory
 	Locals, Upgraded, Partitioned      int // sessions of one server, those that became all servers', connections that may only read
 }
@@ -74,7 +75,7 @@ func (t *Tally) numbers() []*int {
 	return []*int{
 		&t.Events, &t.Steps, &t.Acked, &t.Refused, &t.Unknown, &t.Reads, &t.Watches, &t.Sessions, &t.Expired, &t.Elections,
 		&t.Leaders, &t.Faults, &t.Crashes, &t.Reloads, &t.Snapshots, &t.Diff, &t.Trunc, &t.Snap, &t.Committed, &t.Lost, &t.Asked, &t.Reconfigs,
-		&t.Slow, &t.BadWrites, &t.ReadErrors, &t.Beyond, &t.Spoilt, &t.Locals, &t.Upgraded, &t.Partitioned,
+		&t.Slow, &t.BadWrites, &t.Short, &t.ReadErrors, &t.Beyond, &t.Spoilt, &t.Locals, &t.Upgraded, &t.Partitioned,
 	}
 }
 

@@ -150,6 +150,7 @@ var hunts = map[Mutant][]FaultKind{
 	FullLeaderStays:       {FaultFullDisk, FaultClientDrop},
 	WeightZeroLeads:       {FaultReconfig, FaultReconfig, FaultKill},
 	MarkIgnored:           {FaultFlipNewest, FaultKill},
+	ShortLogVotes:         {FaultShortLog, FaultKill, FaultIsolate},
 	DataTrusted:           {FaultPower, FaultCrashAtOp},
 	OracleTellsBoth:       {FaultIsolate, FaultCutBoth, FaultKill},
 	PermissionOutlives:    {FaultPause, FaultPause, FaultIsolate},
@@ -287,7 +288,7 @@ func TestPlansThatHaveFailed(t *testing.T) {
 var huntFrom = map[Mutant]uint64{
 	EpochBeforeLog: 450, PromiseForgotten: 19, OldHistoryKept: 33, DeleteSkipped: 78, WalkLost: 19, SyncWithoutQuorum: 27,
 	OldQuorumDiscovers: 10, ServerZeroIgnored: 57, ReconfigForgotten: 35, ReconfigNotInSnapshot: 255, ServesTooEarly: 11,
-	ObserversCount: 14, StopKeepsEpoch: 205, QuotaNotEnforced: 10, TimeoutHalved: 31, TimeoutDoubled: 42, TimeoutsMixed: 905,
+	ObserversCount: 14, StopKeepsEpoch: 205, QuotaNotEnforced: 10, TimeoutHalved: 31, TimeoutDoubled: 42, TimeoutsMixed: 1860,
 	WrongTreeUntold: 80, ReadOnlyGoesBack: 22, WeightZeroLeads: 102, MasterAnswers: 51, PermissionOutlives: 205,
 }
 

@@ -127,7 +127,7 @@ func (t *trouble) strikeMachine(f *Fault, p *process) {
 	case FaultFullDisk:
 		p.mem.SetCapacity(p.mem.Used())
 		t.w.after(f.ForMs, func() { p.mem.SetCapacity(-1) })
-	case FaultReadError, FaultFlip, FaultFlipNewest, FaultLostWrite, FaultStrayWrite:
+	case FaultReadError, FaultFlip, FaultFlipNewest, FaultLostWrite, FaultStrayWrite, FaultShortLog:
 		t.strikeRot(f, p)
 	case FaultWipe:
 		if t.mayDamage(p) {

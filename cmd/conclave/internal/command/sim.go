@@ -320,7 +320,7 @@ func simTable(w io.Writer, r *simulated) error {
 		{"of one server", fmt.Sprintf("%d local sessions, %d upgraded, %d connections to partitioned servers", t.Locals, t.Upgraded, t.Partitioned)},
 		{"elections", fmt.Sprintf("%d votes decided, %d leaders", t.Elections, t.Leaders)},
 		{"faults", fmt.Sprintf("%d, and %d ends of processes, %d disks lost", t.Faults, t.Crashes, t.Lost)},
-		{"disks", fmt.Sprintf("%d bad writes, %d reads failed, %d runs ended because a majority was none", t.BadWrites, t.ReadErrors, t.Beyond)},
+		{"disks", fmt.Sprintf("%d bad writes, %d logs without their end, %d reads failed, %d runs ended because a majority was none", t.BadWrites, t.Short, t.ReadErrors, t.Beyond)},
 		{"memory", fmt.Sprintf("%d trees damaged", t.Spoilt)},
 		{"learners synchronized", fmt.Sprintf("DIFF %d, TRUNC %d, SNAP %d, %d reloads", t.Diff, t.Trunc, t.Snap, t.Reloads)},
 		{"snapshots", fmt.Sprint(t.Snapshots)},
