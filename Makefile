@@ -99,9 +99,8 @@ packages-test: ## packages made twice and compared; the Debian package under a s
 	PACKAGES=$(PACKAGED)/one go test -tags packages -count=1 -v -timeout 60m ./deploy ./tools/release
 
 .PHONY: systems
-systems: ## go vet for macOS and Windows, for which conclave is built too
-	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet $(PORTABLE)
-	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet $(PORTABLE)
+systems: ## the types of what is built for macOS and Windows too
+	go run ./tools/systems darwin/arm64,windows/amd64 $(PORTABLE)
 
 PORTABLE = ./clock ./client/... ./conclavetest ./election/... ./internal/vfs/... ./cmd/conclave/...
 
