@@ -154,6 +154,7 @@ var hunts = map[Mutant][]FaultKind{
 	DataTrusted:           {FaultPower, FaultCrashAtOp},
 	OracleTellsBoth:       {FaultIsolate, FaultCutBoth, FaultKill},
 	PermissionOutlives:    {FaultPause, FaultPause, FaultIsolate},
+	TimeoutsMixed:         {FaultClientKill, FaultClientPause, FaultClientDrop},
 }
 
 // hunt is the plan of a seed in which a mutant is likely to show: three servers,
@@ -199,6 +200,8 @@ func (p *Plan) prey(m Mutant) {
 		p.LinkBytes = 12 << 10
 	case LostDiskVotesAtOnce:
 		p.AutoCreate = true
+	case TimeoutsMixed:
+		p.Timeouts = true
 	}
 	p.Faults = nil
 	r := branch(p.Seed, "hunt", 0)
@@ -288,7 +291,7 @@ func TestPlansThatHaveFailed(t *testing.T) {
 var huntFrom = map[Mutant]uint64{
 	EpochBeforeLog: 450, PromiseForgotten: 19, OldHistoryKept: 33, DeleteSkipped: 78, WalkLost: 19, SyncWithoutQuorum: 27,
 	OldQuorumDiscovers: 10, ServerZeroIgnored: 57, ReconfigForgotten: 35, ReconfigNotInSnapshot: 255, ServesTooEarly: 11,
-	ObserversCount: 14, StopKeepsEpoch: 205, QuotaNotEnforced: 10, TimeoutHalved: 31, TimeoutDoubled: 42, TimeoutsMixed: 1860,
+	ObserversCount: 14, StopKeepsEpoch: 205, QuotaNotEnforced: 10, TimeoutHalved: 31, TimeoutDoubled: 42,
 	WrongTreeUntold: 80, ReadOnlyGoesBack: 22, WeightZeroLeads: 102, MasterAnswers: 51, PermissionOutlives: 205,
 }
 
