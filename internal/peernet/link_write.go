@@ -29,9 +29,10 @@ type link struct {
 	server  quorum.ID // the number that a hello has told; guarded by Links.mu
 	greeted bool      // one has
 
-	input  input
-	direct direct // of the goroutine that writes
-	out    output
+	input   input
+	direct  direct    // of the goroutine that writes
+	movedAt time.Time // when it told of Moves last
+	out     output
 }
 
 // output is what is to be written: parts, then tail.
@@ -253,17 +254,26 @@ func (k *link) writePart(p part, done int) error {
 // patient writes to a link as long as the peer takes something now and then.
 type patient struct{ k *link }
 
-// stepBytes is how much a peer must take within SilenceMax.
-const stepBytes = 64 << 10
+// stepBytes is how much a peer must take within SilenceMax, and movesMax how often the handler
+// is told within it that one does.
+const (
+	stepBytes = 64 << 10
+	movesMax  = 10
+)
 
 func (w patient) Write(b []byte) (int, error) {
 	done := 0
 	for done < len(b) {
-		_ = w.k.socket.SetWriteDeadline(time.Now().Add(w.k.owner.o.SilenceMax))
+		now, silence := time.Now(), w.k.owner.o.SilenceMax
+		_ = w.k.socket.SetWriteDeadline(now.Add(silence))
 		n, err := w.k.socket.Write(b[done:min(done+stepBytes, len(b))])
 		done += n
 		if err != nil {
 			return done, err
+		}
+		if now.Sub(w.k.movedAt) >= silence/movesMax {
+			w.k.movedAt = now
+			w.k.owner.o.Handler.Moves(w.k.id)
 		}
 	}
 	_ = w.k.socket.SetWriteDeadline(time.Time{})

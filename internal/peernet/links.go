@@ -37,8 +37,8 @@ type LinksOptions struct {
 }
 
 // Handler is told what happens on links. Each link has a goroutine that makes
-// all its calls, one after the other; while a call lasts nothing more is read
-// from that link. A call may use Links, but not Shutdown.
+// all its calls but Moves, one after the other; while a call lasts nothing more is
+// read from that link. A call may use Links, but not Shutdown.
 type Handler interface {
 	// Up reports a link. One that came in is told of with its first message.
 	Up(link zab.LinkID, origin Origin)
@@ -52,6 +52,10 @@ type Handler interface {
 	// and not a byte more; see snap.LoadStream. The reader has a buffer. Packets
 	// go on when it returns; an error ends the link.
 	Snapshot(link zab.LinkID, r io.Reader) error
+	// Moves tells, at most ten times in SilenceMax, that a peer takes what has waited for
+	// it: packets, or a snapshot. All of it may take longer than a peer may be silent. It is
+	// called by the goroutine that writes to the link.
+	Moves(link zab.LinkID)
 }
 
 // Origin is where a link comes from.

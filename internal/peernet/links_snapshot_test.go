@@ -7,6 +7,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/conclave-project/conclave/internal/jute"
 	"github.com/conclave-project/conclave/internal/peerwire"
@@ -45,6 +47,43 @@ func TestSnapshotStandsInItsPlaceAmongMessages(t *testing.T) {
 		learner.receives(zab.KindProposal, 2)
 		learner.Shutdown()
 		leader.Shutdown()
+	}
+}
+
+// What waits for a slow peer may take longer than the peer may be silent: whatever it is, the
+// handler is told while it moves, and not while it stands.
+func TestWhatWaitsIsToldOfWhileItMoves(t *testing.T) {
+	const steps = 50
+	for what, gather := range map[string]func(k *link){
+		"packets":    func(k *link) { k.gather(proposal(1, strings.Repeat("x", steps*stepBytes))) },
+		"a snapshot": func(k *link) { k.gatherSnapshot(text(strings.Repeat("x", steps*stepBytes))) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				h := &server{t: t, moves: make(chan zab.LinkID, steps)}
+				k := newLink(&Links{o: LinksOptions{Handler: h, QueueBytesMax: 1 << 30, SilenceMax: 10 * time.Second, Logger: quiet}},
+					near, peerwire.FromLearner)
+				k.id = 7
+				gather(k)
+				k.flush()
+				time.Sleep(9 * time.Second)
+				if len(h.moves) > 0 {
+					t.Error("nothing is taken, and it moves")
+				}
+				for range steps / 2 { // 250 ms for each step
+					_, err := io.CopyN(io.Discard, far, 2*stepBytes)
+					must(t, err)
+					time.Sleep(500 * time.Millisecond)
+				}
+				if n := len(h.moves); n < 10 || n > 14 || <-h.moves != 7 {
+					t.Errorf("in %d steps, within 12.5 s, it was told %d times", steps, n)
+				}
+				go func() { _, _ = io.Copy(io.Discard, far) }() // the rest
+				k.still()
+				must(t, near.Close())
+			})
+		})
 	}
 }
 

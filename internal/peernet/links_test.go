@@ -37,6 +37,7 @@ type server struct {
 	t       testing.TB
 	address peerwire.Address
 	calls   chan call
+	moves   chan zab.LinkID
 	load    func(io.Reader) (string, error) // nil: loadSnapshot
 	refuses zab.Kind                        // whose messages end the link; 0: none
 
@@ -51,7 +52,7 @@ func startServer(t testing.TB, change func(*LinksOptions)) *server {
 
 func newServer(t testing.TB, l net.Listener, change func(*LinksOptions)) *server {
 	t.Helper()
-	s := &server{t: t, address: addressOf(l), calls: make(chan call, 1<<16), state: make(map[zab.LinkID]string)}
+	s := &server{t: t, address: addressOf(l), calls: make(chan call, 1<<16), moves: make(chan zab.LinkID, 1<<10), state: make(map[zab.LinkID]string)}
 	o := LinksOptions{Listener: l, Handler: s, Logger: quiet}
 	if change != nil {
 		change(&o)
@@ -107,6 +108,8 @@ func (s *server) Snapshot(link zab.LinkID, r io.Reader) error {
 	s.calls <- call{what: "snapshot", link: link, snapshot: text}
 	return err
 }
+
+func (s *server) Moves(link zab.LinkID) { s.moves <- link }
 
 // next takes the next call, which must be of that kind.
 func (s *server) next(what string) call {
@@ -734,6 +737,7 @@ const sinkStep = 1024
 
 func (s *sink) Up(link zab.LinkID, _ Origin)             { s.links <- link }
 func (s *sink) Down(zab.LinkID)                          {}
+func (s *sink) Moves(zab.LinkID)                         {}
 func (s *sink) Snapshot(_ zab.LinkID, _ io.Reader) error { return nil }
 
 func (s *sink) Receive(_ zab.LinkID, batch []zab.Message) error {

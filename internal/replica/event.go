@@ -31,7 +31,7 @@ const (
 	EventLinkDown                      // it is gone, or could not be made (Link 0)
 	EventMessage                       // Link, Message
 	EventLoaded                        // the snapshot after a SNAP has been read: Link, State, which is not finished
-	EventMoves                         // bytes of a snapshot have gone out, or come in, on Link
+	EventMoves                         // bytes that waited have gone out, or those of a snapshot come in, on Link
 	EventLogRead                       // answer to zab.EffectReadLog: Link, Records, More; OK false if they cannot be had
 
 	eventKinds

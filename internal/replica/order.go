@@ -165,7 +165,7 @@ func (r *Replica) onLogRead(e *Event) {
 	r.order(zab.Event{Kind: zab.EventLogRead, Link: e.Link, Records: e.Records, More: e.More, OK: e.OK})
 }
 
-// onMoves hands over that a snapshot moves.
+// onMoves hands over that a history moves.
 func (r *Replica) onMoves(e *Event) { r.order(zab.Event{Kind: zab.EventMoves, Link: e.Link}) }
 
 // onServe begins to serve clients.

@@ -44,7 +44,7 @@
 //	oracle.go       asks whether one of two servers may go on alone
 //	behind.go       knows since when that waits
 //	busy.go         says for a loop at a long step that it works
-//	moves.go        snapshots on their links
+//	moves.go        a snapshot on its way in
 //	reconfig.go     a change of the ensemble, carried out
 //	saver.go        saves it for the next start, beside the loop
 //	refused.go      logs why a reconfig was refused

@@ -7,42 +7,22 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// moves notifies the loop now and then that the snapshot on a link moves. It may take
-// much longer than initLimit, and the other server says nothing meanwhile.
-type moves struct {
+// incoming is a snapshot that is read from a link. Now and then it notifies the loop that it
+// moves: it may take much longer than a leader may be silent. Of what is sent,
+// peernet tells (peers.Moves).
+type incoming struct {
+	in     io.Reader
 	server *Server
 	link   zab.LinkID
 	atMs   int64 // when the loop was notified last
 }
 
-func (m *moves) note(bytes int) {
-	nowMs := m.server.monoMs()
-	if bytes > 0 && nowMs-m.atMs >= m.server.cfg.TickTime.Milliseconds()/2 {
-		m.atMs = nowMs
-		m.server.inbox.put(replica.Event{Kind: replica.EventMoves, Link: m.link})
-	}
-}
-
-// outgoing is a snapshot that is sent.
-type outgoing struct {
-	out io.Writer
-	moves
-}
-
-func (o *outgoing) Write(b []byte) (int, error) {
-	n, err := o.out.Write(b)
-	o.note(n)
-	return n, err
-}
-
-// incoming is a snapshot that is read.
-type incoming struct {
-	in io.Reader
-	moves
-}
-
 func (i *incoming) Read(b []byte) (int, error) {
 	n, err := i.in.Read(b)
-	i.note(n)
+	nowMs := i.server.monoMs()
+	if n > 0 && nowMs-i.atMs >= i.server.cfg.TickTime.Milliseconds()/2 {
+		i.atMs = nowMs
+		i.server.inbox.put(replica.Event{Kind: replica.EventMoves, Link: i.link})
+	}
 	return n, err
 }

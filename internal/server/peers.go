@@ -427,12 +427,17 @@ func readable(m *zab.Message) (timeMs int64, err error) {
 
 // Snapshot implements peernet.Handler.
 func (p *peers) Snapshot(link zab.LinkID, r io.Reader) error {
-	state, err := replicadisk.LoadStream(&incoming{r, moves{server: p.server, link: link}}, p.server.cfg.durableOptions())
+	state, err := replicadisk.LoadStream(&incoming{in: r, server: p.server, link: link}, p.server.cfg.durableOptions())
 	if err != nil {
 		return err
 	}
 	p.server.inbox.put(replica.Event{Kind: replica.EventLoaded, Link: link, State: state})
 	return nil
+}
+
+// Moves implements peernet.Handler.
+func (p *peers) Moves(link zab.LinkID) {
+	p.server.inbox.put(replica.Event{Kind: replica.EventMoves, Link: link})
 }
 
 // dropStale takes out the connections to a leader that is not the one any more:
@@ -508,10 +513,10 @@ func (p *peers) carryOut(e *zab.Effect) {
 		s.cfg.Logger.Info("connecting to the leader", "leader", int64(e.Server))
 		p.outgoing = p.links.Connect(addresses, s.cfg.silence())
 	case zab.EffectSendSnapshot:
-		snapshot, link := s.beginSnapshot(), e.Link
+		snapshot := s.beginSnapshot()
 		s.cfg.Logger.Info("a learner gets a snapshot", "zxid", e.Zxid.String())
 		p.links.SendSnapshot(e.Link, func(out io.Writer) error {
-			err := snapshot.Stream(&outgoing{out, moves{server: s, link: link}}, s.halted)
+			err := snapshot.Stream(out, s.halted)
 			if err != nil && !errors.Is(err, errStopped) {
 				s.cfg.Logger.Warn("snapshot for a learner", "error", err)
 			}

@@ -559,6 +559,34 @@ func TestSnapshotThatMovesArrives(t *testing.T) {
 	}
 }
 
+// So may the records that a learner lacks, on a slow link. When it has acknowledged them, what
+// moves says nothing of the learner: it can speak.
+func TestHistoryThatMovesArrives(t *testing.T) {
+	const initMs, syncMs = 2000, 1000
+	leader := newSolo(t, stored(z(1, 1), z(1, 2)))
+	leader.leads()
+	leader.step(up(3), hello(3, 1))
+	if got := leader.step(ackEpoch(3, z(1, 1), 1)); !strings.Contains(got, "link 3 <- DIFF") {
+		t.Fatal(got)
+	}
+	closed := func() bool {
+		return strings.Contains(leader.step(leader.wait(200), on(2, zab.Message{Kind: zab.KindPing, Zxid: z(2, 0)}),
+			zab.Event{Kind: zab.EventMoves, Link: 3}), "close link 3")
+	}
+	for range 5 * initMs / 200 {
+		if closed() {
+			t.Fatal("the leader has closed the link of a history that moves")
+		}
+	}
+	leader.step(ack(3, z(2, 0)))
+	for range syncMs/200 + 1 {
+		if closed() {
+			return
+		}
+	}
+	t.Error("a learner that has everything is silent, and its link stays")
+}
+
 // A new leader waits for the ack of a learner to which a snapshot moves.
 func TestNewLeaderWaitsForASnapshotThatMoves(t *testing.T) {
 	s := newSolo(t, stored(z(1, 1), z(1, 2)))

@@ -43,7 +43,7 @@ const (
 	EventStop                         // the server leaves its role: it shuts down, or a reconfig moved it
 	EventSpace                        // the disk has space for records if OK, else none
 	EventDiverged                     // a transaction's digest is not that of the tree
-	EventMoves                        // bytes of a snapshot have gone out, or come in, on Link
+	EventMoves                        // bytes that waited have gone out, or those of a snapshot come in, on Link
 	EventOracle                       // OK: this server may decide alone, see oracle.go
 
 	eventKinds

@@ -253,15 +253,16 @@ func (p *Peer) learnerStored(op operation) {
 	}
 }
 
-// onMoves receives that a snapshot is on its way, however long it takes: a learner that
-// takes it is not silent, and neither is the leader that it comes from. ZooKeeper's
-// limits are for each read of the socket, and for the ack after the snapshot.
+// onMoves receives that a history is on its way, however long it takes: a learner that
+// takes it is not silent, and neither is the leader that a snapshot comes from. ZooKeeper's
+// limits are for each read of the socket, and for the ack after the history. A learner
+// that has it can speak.
 func (p *Peer) onMoves(e *Event) {
 	switch {
 	case p.learn != nil && p.learn.link == e.Link:
 		p.countSilence()
 	default:
-		if l := p.served(e.Link); l != nil {
+		if l := p.served(e.Link); l != nil && l.stage < linkSynced {
 			p.moves(l)
 		}
 	}
