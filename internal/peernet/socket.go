@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/ports"
 )
 
 // DialFunc opens a connection to host:port, as net.Dialer does. What it returns
@@ -90,11 +91,12 @@ func (d dialer) one(ctx context.Context, a peerwire.Address) (net.Conn, error) {
 // is still there.
 const keepAlive = 15 * time.Second
 
-// tune makes small messages leave at once and dead machines be noticed.
+// tune makes small messages leave at once, and dead machines and slow peers be noticed.
 func tune(socket net.Conn) {
 	if tcp, ok := bare(socket).(*net.TCPConn); ok {
 		_ = tcp.SetNoDelay(true)
 		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive})
+		ports.LimitUnsent(tcp)
 	}
 }
 

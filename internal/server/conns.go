@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/ports"
 	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -133,6 +134,7 @@ func (s *Server) accept(listener net.Listener) {
 			}
 			continue
 		}
+		ports.LimitUnsent(socket)
 		c := newConn(s, socket)
 		if !s.conns.add(c, s.cfg.ConnsPerIPMax, s.cfg.ConnsMax) {
 			s.refused(refusedConn, c.remote)

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package ports
+
+import "net"
+
+func limitUnsent(*net.TCPConn) {}
