@@ -185,6 +185,7 @@ func (m *Machine) repliedCall(e *Event) {
 	gone := call.stage == stageGone
 	call.stage = stageDone
 	m.disinherit(call, e.Code)
+	m.concludeRemoval(call, e.Code)
 	if gone {
 		m.unwatchGone(call, e.Code)
 		return

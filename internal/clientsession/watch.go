@@ -206,8 +206,8 @@ func (m *Machine) notifyRecursive(event zk.Event) {
 	}
 }
 
-// concludeWatches does what the reply to a call means for watches: the one it
-// was to arm is registered, those it was to remove are ended.
+// concludeWatches does what the reply to a call means for the watch that it was to
+// arm: it is registered.
 func (m *Machine) concludeWatches(call *Call, code zk.Code) {
 	if w := call.Watch; w != nil {
 		switch {
@@ -218,6 +218,11 @@ func (m *Machine) concludeWatches(call *Call, code zk.Code) {
 			m.registry.add(w)
 		}
 	}
+}
+
+// concludeRemoval ends the watches that the program had removed, also if it has given the
+// call up since: the server has none of them any more (clientsession-C5).
+func (m *Machine) concludeRemoval(call *Call, code zk.Code) {
 	if call.Request.Op == zk.OpRemoveWatches && call.Owner != nil && code == zk.OK {
 		m.removed(call.Request.Path, call.Request.Watcher)
 	}
