@@ -113,7 +113,7 @@ func (c *Client) multiRequest(op zk.Op, ops []Operation) (*zk.Request, error) {
 		case isRead != (op == zk.OpMultiRead):
 			return nil, refusal(op, sub.Path, fmt.Errorf("%s cannot be part of a %s", sub.Op, op))
 		}
-		sub.Path = c.absolute(sub.Path)
+		sub.Path = c.absoluteOf(&sub)
 		r.Ops[i] = sub
 	}
 	return r, nil

@@ -19,6 +19,15 @@ func (c *Client) absolute(path string) string {
 	return c.chroot + path
 }
 
+// absoluteOf is absolute for the path of r. A sequential child of the root, whose name is
+// its number alone, has a slash at its end.
+func (c *Client) absoluteOf(r *zk.Request) string {
+	if r.Path == zk.RootPath && r.Op.IsCreate() && r.Mode.IsSequential() {
+		return c.chroot + zk.RootPath
+	}
+	return c.absolute(r.Path)
+}
+
 // relative turns a path of the server into the program's.
 func (c *Client) relative(path string) string {
 	switch {
@@ -41,11 +50,11 @@ func (c *Client) mapRequest(r *zk.Request) {
 	case zk.OpMulti, zk.OpMultiRead:
 		r.Ops = append([]zk.Request(nil), r.Ops...)
 		for i := range r.Ops {
-			r.Ops[i].Path = c.absolute(r.Ops[i].Path)
+			r.Ops[i].Path = c.absoluteOf(&r.Ops[i])
 		}
 	case zk.OpWhoAmI, zk.OpReconfig, zk.OpAuth, zk.OpCloseSession:
 	default:
-		r.Path = c.absolute(r.Path)
+		r.Path = c.absoluteOf(r)
 	}
 }
 

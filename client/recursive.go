@@ -18,7 +18,7 @@ func (c *Client) CreateAll(ctx context.Context, path string, data []byte, o Crea
 		if !isCode(err, zk.ErrNoNode) {
 			return created, stat, err
 		}
-		parent := zk.ParentPath(c.absolute(path))
+		parent := zk.ParentPath(c.absoluteOf(&zk.Request{Op: zk.OpCreate, Path: path, Mode: o.Mode}))
 		if err := c.createParents(ctx, parent, o.ACL); err != nil {
 			return "", zk.Stat{}, err
 		}

@@ -55,7 +55,7 @@ func (c *Client) Create(ctx context.Context, path string, data []byte, o CreateO
 	if err != nil {
 		return "", zk.Stat{}, refusal(r.Op, path, err)
 	}
-	r.Path = c.absolute(path)
+	r.Path = c.absoluteOf(&r)
 	result, err := c.do(ctx, &r, nil, path)
 	if err != nil {
 		return "", zk.Stat{}, err
