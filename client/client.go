@@ -75,6 +75,8 @@ func New(servers string, o Options) (*Client, error) {
 		BackoffMinMs: o.BackoffMin.Milliseconds(),
 		BackoffMaxMs: o.BackoffMax.Milliseconds(),
 		ConnectMs:    o.ConnectTimeout.Milliseconds(),
+
+		RearmBytesMax: min(rearmBytesMax, max(1, o.RequestBytesMax-rearmFixedBytes)),
 	}
 	if o.Resume != nil {
 		config.Session, config.Password, config.LastZxid = o.Resume.ID, o.Resume.Password, o.Resume.LastZxid

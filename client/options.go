@@ -120,6 +120,9 @@ const (
 	inFlightMax    = 4096
 	watchQueue     = 256
 	outBytesMax    = 4 << 20 // not handed to the socket yet; further callers wait
+
+	rearmBytesMax   = 128 << 10 // of paths in one request that sets watches again, as in ZooKeeper's client
+	rearmFixedBytes = 36        // of all else in it
 )
 
 // withDefaults returns o with every zero replaced.
