@@ -171,7 +171,12 @@ func (h *Held) end(lost bool) {
 func (h *Held) watch() {
 	for {
 		_, found, w, err := h.place.c.ExistsW(h.ctx, h.place.path)
-		if err != nil || !found {
+		if err != nil {
+			h.end(true)
+			return
+		}
+		if !found {
+			w.Close() // the znode never comes again
 			h.end(true)
 			return
 		}
