@@ -115,6 +115,9 @@ func (q *Queue) takeAsRead(ctx context.Context, path string) (item []byte, taken
 	if errors.Is(err, zk.ErrNotEmpty) {
 		return nil, false, fmt.Errorf("%w: %w", errStuck, err)
 	}
+	if err != nil && client.OutcomeOf(err) == client.NotApplied {
+		return nil, false, err
+	}
 	return item, err == nil, err
 }
 
