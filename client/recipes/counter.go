@@ -26,13 +26,17 @@ func (c *Counter) Value(ctx context.Context) (int64, error) {
 	return value, err
 }
 
-// Add adds delta and returns the new value. An error whose outcome is
-// client.Unknown leaves open whether it was added.
+// Add adds delta and returns the new value. It fails if that is beyond 64 bits. An error
+// whose outcome is client.Unknown leaves open whether it was added.
 func (c *Counter) Add(ctx context.Context, delta int64) (int64, error) {
 	for {
 		value, version, found, err := c.read(ctx)
 		if err != nil {
 			return 0, err
+		}
+		if sum := value + delta; (sum < value) != (delta < 0) {
+			err := fmt.Errorf("%d and %d are more than fits in 64 bits", value, delta)
+			return 0, &client.Error{Op: zk.OpSetData, Path: c.path, Err: err, Outcome: client.NotApplied}
 		}
 		value += delta
 		text := strconv.AppendInt(nil, value, 10)
