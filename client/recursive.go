@@ -104,7 +104,7 @@ func (d *deletion) run(ctx context.Context, root string, version int32) error {
 	if err != nil {
 		return err
 	}
-	if version >= 0 && stat.Version != version {
+	if version != -1 && stat.Version != version { // versions are negative after 2^31 changes
 		return &Error{zk.OpDelete, root, zk.ErrBadVersion, NotApplied}
 	}
 	var levels [][]string

@@ -98,3 +98,18 @@ func TestOtherErrorsEndADeletion(t *testing.T) {
 	_, _, err = c.CreateAll(ctx, "/a/b/c/below", nil, CreateOptions{}) // what is above need not be made
 	must(t, err)
 }
+
+// TestNothingIsDeletedForAVersionThatDoesNotFit, also if it is negative: -1 alone is any.
+func TestNothingIsDeletedForAVersionThatDoesNotFit(t *testing.T) {
+	addr, _ := serveUntil(t, vfs.NewMem())
+	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)
+	_, _, err := c.CreateAll(ctx, "/a/b", nil, CreateOptions{})
+	must(t, err)
+	for _, version := range []int32{1, -2} {
+		deleted, err := c.DeleteRecursive(ctx, "/a", version, nil)
+		wantCode(t, err, zk.ErrBadVersion)
+		if _, found, err := c.Exists(ctx, "/a/b"); deleted != 0 || !found || err != nil {
+			t.Errorf("version %d: %d deleted, found %t, %v", version, deleted, found, err)
+		}
+	}
+}
