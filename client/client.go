@@ -291,7 +291,7 @@ func (c *Client) Detach() Session {
 	c.workers.Wait()
 	c.group.Wait()
 	if c.requests != nil {
-		c.requests.Wait()
+		c.requests.Close()
 	}
 	return c.Session()
 }

@@ -154,3 +154,28 @@ func TestEventsAreLogged(t *testing.T) {
 		}
 	})
 }
+
+// TestNothingIsToldAfterClose, nor of a request that ends then: a test's log, for one, may
+// be gone.
+func TestNothingIsToldAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var closed atomic.Bool
+		var late atomic.Int64
+		f := &fake{timeoutMs: 60_000}
+		c := f.start(t, func(o *Options) {
+			o.OnEvent = func(Event) {
+				if closed.Load() {
+					late.Add(1)
+				}
+			}
+		})
+		must(t, c.Close())
+		closed.Store(true)
+		_, _, err := c.Get(t.Context(), "/a")
+		wantCode(t, err, zk.ErrClosing)
+		synctest.Wait()
+		if n := late.Load(); n > 0 {
+			t.Errorf("OnEvent was called %d times after Close had returned", n)
+		}
+	})
+}

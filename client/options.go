@@ -73,7 +73,8 @@ type Options struct {
 	// client/metrics. It is called beside those that wait for a request, by one goroutine
 	// with requests and by another with all else. If it blocks, it holds up nothing but
 	// later events, of which 16384 requests and 256 others are kept, and Close and
-	// Detach, which wait for it. It must not call those.
+	// Detach, which wait for it. It must not call those. After them it is told of nothing,
+	// so that it may miss requests that have ended with the session.
 	OnEvent func(Event)
 
 	// RequestBytesMax is the longest request sent, 0 is ZooKeeper's default of

@@ -27,9 +27,10 @@ type Queue[E any] struct {
 	missed func(*E) *int
 	max    int
 
-	mu    sync.Mutex
-	queue []E
-	idle  chan struct{} // closed when all is told; nil if nothing is to be told
+	mu     sync.Mutex
+	queue  []E
+	idle   chan struct{} // closed when all is told; nil if nothing is to be told
+	closed bool
 }
 
 // New returns a queue for a function. missed returns where an event says how many are
@@ -44,10 +45,13 @@ func (q *Queue[E]) Bounded(max int) *Queue[E] {
 	return q
 }
 
-// Put adds an event.
+// Put adds an event, unless the queue is closed.
 func (q *Queue[E]) Put(event E) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.closed {
+		return
+	}
 	q.queue = append(q.queue, event)
 	if len(q.queue) > q.max {
 		before := *q.missed(&q.queue[0])
@@ -68,6 +72,14 @@ func (q *Queue[E]) Wait() {
 	if idle != nil {
 		<-idle
 	}
+}
+
+// Close returns when all that was put is told. Nothing is told after that.
+func (q *Queue[E]) Close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.Wait()
 }
 
 // WaitFor is Wait, for no longer than a limit: the function may never return.

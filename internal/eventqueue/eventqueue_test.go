@@ -49,3 +49,20 @@ func TestFunctionThatEndsItsGoroutineIsToldOn(t *testing.T) {
 		t.Errorf("%v are told", told)
 	}
 }
+
+// TestNothingIsToldAfterClose, which waits for what was put before.
+func TestNothingIsToldAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []int
+		q := New(func(e event) { told = append(told, e.number) }, func(e *event) *int { return &e.missed })
+		for i := range 3 {
+			q.Put(event{number: i})
+		}
+		q.Close()
+		q.Put(event{number: 3})
+		synctest.Wait()
+		if !slices.Equal(told, []int{0, 1, 2}) {
+			t.Errorf("%v are told", told)
+		}
+	})
+}
