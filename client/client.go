@@ -130,16 +130,22 @@ func (c *Client) Go(f func(context.Context)) bool {
 	return true
 }
 
-// stopWork ends what Go runs, and waits for it.
+// stopWork ends what Go runs, and waits for it. Where the session has ended Detach does.
 func (c *Client) stopWork(ctx context.Context) {
+	stopped := make(chan struct{})
 	c.mu.Lock()
 	c.endWork()
+	ended := c.err != nil
+	if !ended { // and group is not waited for yet
+		c.group.Go(func() {
+			c.workers.Wait()
+			close(stopped)
+		})
+	}
 	c.mu.Unlock()
-	stopped := make(chan struct{})
-	c.group.Go(func() {
-		c.workers.Wait()
-		close(stopped)
-	})
+	if ended {
+		return
+	}
 	select {
 	case <-stopped:
 	case <-ctx.Done():

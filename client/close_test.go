@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/zk"
@@ -18,6 +20,25 @@ func TestCloseEndsTheSessionAfterSlowWork(t *testing.T) {
 			if err := c.Close(); err != nil || f.seen(zk.OpCloseSession) != 1 {
 				t.Errorf("the server was told %d times, %v", f.seen(zk.OpCloseSession), err)
 			}
+		})
+	}
+}
+
+// TestClosingAndDetachingAtOnce ended the process, once in some thousand turns, and by the race
+// detector in the first: a sync.WaitGroup was added to while it was waited for at zero.
+func TestClosingAndDetachingAtOnce(t *testing.T) {
+	for turn := range 300 {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{}
+			c := f.start(t, nil)
+			if turn%2 == 0 {
+				c.Go(func(ctx context.Context) { <-ctx.Done() })
+			}
+			var both sync.WaitGroup
+			both.Go(func() { c.Detach() })
+			both.Go(func() { _ = c.Close() })
+			both.Wait()
+			time.Sleep(time.Second) // the server ends, too
 		})
 	}
 }
