@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/conclave-project/conclave/clock"
@@ -205,6 +206,9 @@ func (c *Client) submitWhenSpace(ctx context.Context, call *call, p *patience) e
 // answer when its connection was lost.
 const resendsMax = 10
 
+// errFirstLost marks the error of a request that may be what its connections have died of.
+var errFirstLost = errors.New("the first of its connection to be lost")
+
 // do sends a request, waits for its result, and tells of it. shown is the path for
 // the error.
 func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, shown string) (zk.Result, error) {
@@ -254,7 +258,7 @@ func (c *Client) perform(ctx context.Context, r *zk.Request, w *clientsession.Wa
 			case lost <= resendsMax:
 				continue
 			default:
-				err = fmt.Errorf("the first of its connection to be lost, %d times: %w", lost, err)
+				err = fmt.Errorf("%w, %d times: %w", errFirstLost, lost, err)
 			}
 		}
 		if armed && w != nil {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -128,5 +129,25 @@ func TestRequestThatKillsItsConnectionIsGivenUp(t *testing.T) {
 		_, _, err := c.Get(t.Context(), "/a") // the others may have been answered before the last loss
 		must(t, err)
 		must(t, c.Close())
+	})
+}
+
+// TestListThatKillsItsConnectionEndsADeletion, and costs all others eleven connections and no more.
+func TestListThatKillsItsConnectionEndsADeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{timeoutMs: 100_000, script: func(f *fakeConn, r *zk.Request) bool {
+			if r.Op == zk.OpGetChildren2 {
+				_ = f.Close()
+			}
+			return r.Op == zk.OpGetChildren2
+		}}
+		c := f.start(t, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_, err := c.DeleteRecursive(ctx, "/a", -1, nil)
+		if sent := f.seen(zk.OpGetChildren2); !errors.Is(err, zk.ErrConnectionLoss) || ctx.Err() != nil || sent != 1+resendsMax {
+			t.Errorf("it was sent %d times, and ended with %v", sent, err)
+		}
+		_ = c.Close()
 	})
 }

@@ -69,10 +69,11 @@ const deletionsMax = 128
 // DeleteRecursive deletes a znode and everything below it, and returns how many
 // znodes it has deleted, also with an error. The version is that of path itself, -1
 // for any: one that does not fit ends it before anything is deleted. Lost
-// connections do not end it. It is not one transaction: what is created below path
-// when it has passed makes it fail with zk.ErrNotEmpty, and what it has deleted
-// stays deleted. Progress, if not nil, is told the number so far with each answer of
-// a server, by one goroutine at a time, and holds the deletion up while it runs.
+// connections do not end it, unless they may be lost because of a list. It is not one
+// transaction: what is created below path when it has passed makes it fail with
+// zk.ErrNotEmpty, and what it has deleted stays deleted. Progress, if not nil, is told
+// the number so far with each answer of a server, by one goroutine at a time, and holds
+// the deletion up while it runs.
 //
 // A directory whose list is longer than Options.ReplyBytesMax is listed in pages, which
 // only Conclave's servers have: with others it fails with ErrReplyTooLong, and the client

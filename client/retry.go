@@ -91,4 +91,6 @@ func (c *Client) noServer() error {
 }
 
 // mayPass reports whether err is a lost connection, and the same may be tried again.
-func mayPass(err error) bool { return isLoss(err) && !errors.Is(err, ErrNotRetried) }
+func mayPass(err error) bool {
+	return isLoss(err) && !errors.Is(err, ErrNotRetried) && !errors.Is(err, errFirstLost)
+}
