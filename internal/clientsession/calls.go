@@ -99,7 +99,7 @@ func (m *Machine) cancel(e *Event) {
 		m.complete(call, nil, NotApplied)
 	case stagePending:
 		outcome := m.outcome(call)
-		if call.Request.Op.IsWrite() {
+		if op := call.Request.Op; op.IsWrite() || op == zk.OpRemoveWatches {
 			outcome = Unknown // in the buffer, and on its way from there
 		}
 		call.stage = stageGone
