@@ -151,3 +151,26 @@ func TestListThatKillsItsConnectionEndsADeletion(t *testing.T) {
 		_ = c.Close()
 	})
 }
+
+// TestParentThatKillsItsConnectionEndsCreateAll: it may, with a long ACL, be more than servers take.
+func TestParentThatKillsItsConnectionEndsCreateAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{timeoutMs: 100_000, script: func(f *fakeConn, r *zk.Request) bool {
+			switch r.Path {
+			case "/a":
+				_ = f.Close()
+			case "/a/b":
+				f.reply(r, zk.ErrNoNode)
+			}
+			return true
+		}}
+		c := f.start(t, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_, _, err := c.CreateAll(ctx, "/a/b", nil, CreateOptions{})
+		if sent := f.seen(zk.OpCreate2) - 1; !errors.Is(err, zk.ErrConnectionLoss) || ctx.Err() != nil || sent != 1+resendsMax {
+			t.Errorf("the parent was sent %d times, and it ended with %v", sent, err)
+		}
+		c.Detach()
+	})
+}

@@ -45,12 +45,12 @@ func (c *Client) createParent(ctx context.Context, absolute string, acl []zk.ACL
 	if err != nil {
 		return refusal(r.Op, c.relative(absolute), err)
 	}
-	for {
+	for lost := 0; ; lost++ {
 		_, err = c.do(ctx, &r, nil, c.relative(absolute))
 		switch {
 		case isCode(err, zk.ErrNodeExists):
 			return nil
-		case mayPass(err) && ctx.Err() == nil:
+		case mayPass(err) && ctx.Err() == nil && lost < resendsMax: // then it may be what they die of
 			continue
 		case isCode(err, zk.ErrNoAuth):
 			look := zk.Request{Op: zk.OpExists, Path: absolute}
