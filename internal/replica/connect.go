@@ -202,9 +202,7 @@ func (r *Replica) attach(c *conn, s *session.Session, req *wire.ConnectRequest) 
 		s.ToldMs = r.now.MonoMs // the leader has just made it
 	}
 	c.session, s.Conn, c.resuming = s, c.id, nil
-	if s.Local || !r.leads() {
-		r.touch(s) // it may have waited for what was on its way
-	}
+	r.touch(s) // it may have waited for what was on its way
 	r.clients.Connected(c.id, &wire.ConnectResponse{
 		TimeoutMs: s.TimeoutMs, Session: s.ID, Password: session.PasswordOf(s.ID),
 		ReadOnly: r.role.readOnly(), HasReadOnly: req.HasReadOnly,
