@@ -180,12 +180,13 @@ func (h *handling) busy() bool { return h.sent > 0 || h.conn.inFlight.Load() > 0
 func (h *handling) mustReach() bool { return h.conn.server.cfg.LinearizableReads && !h.reached }
 
 // reach waits until a read may be answered here. With linearizable reads that is when
-// everything has come that was committed when it was asked for, and the rest of the batch.
+// everything has come that was committed when it was asked for, and the rest of the batch. A ping
+// waits for no sync, and so it lets no read of the batch go without one.
 func (h *handling) reach(op zk.Op) bool {
 	if !h.awaitLoop() {
 		return false
 	}
-	if !h.mustReach() {
+	if !h.mustReach() || op == zk.OpPing {
 		return true
 	}
 	h.conn.server.claim(0)

@@ -1,0 +1,38 @@
+package server
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A read waits for a sync that was asked for after it came, whatever its client has sent in
+// front of it: also a ping, after so many reads that the connection answers the next by itself.
+func TestNoPingLetsALinearizableReadPass(t *testing.T) {
+	leader, others := threeServers(t, func(c *Config) {
+		c.TickTime, c.SyncLimit, c.InitLimit = 100*time.Millisecond, 3, 1000
+		c.SessionMin, c.SessionMax, c.LinearizableReads = 10*time.Second, 10*time.Second, true
+	})
+	p := dial(t, others[0], nil)
+	for range readsBehindMax {
+		p.must(zk.OK, zk.Request{Op: zk.OpExists, Path: "/"})
+	}
+	resume := sync.OnceFunc(holdLoops(leader))
+	defer resume()
+	p.send(zk.Request{Op: zk.OpPing}, zk.Request{Op: zk.OpExists, Path: "/"})
+	if h, _ := p.reply(zk.OpPing); h.Code != zk.OK {
+		t.Error(h)
+	}
+	_ = p.socket.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	if n, err := p.socket.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a follower answers a read while its leader answers no sync: %v", err)
+	}
+	resume()
+	if h, _ := p.reply(zk.OpExists); h.Code != zk.OK {
+		t.Error(h)
+	}
+}
