@@ -150,6 +150,7 @@ func (h *handling) admit(b *budget, cost int64) bool {
 		select {
 		case <-t.given:
 			again.Stop()
+			h.look()
 			return true
 		case <-again.C():
 		case <-h.conn.answers():

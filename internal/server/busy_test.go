@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -110,6 +111,40 @@ func TestServerThatDoesNotLookAtTheOthersAnswersNoPing(t *testing.T) {
 			if h, _ := p.reply(op); h.Code != zk.OK {
 				t.Errorf("server %d: the answer to %v is %v", s.cfg.ID, op, h.Code)
 			}
+		}
+	}
+}
+
+// The same of what has waited meanwhile, and came when the loop still looked: a long read, which
+// waits for others that are being answered, and a ping and a read behind it.
+func TestServerThatDoesNotLookAtTheOthersAnswersNothingThatHasWaited(t *testing.T) {
+	leader, _ := threeServers(t, func(c *Config) {
+		c.TickTime, c.SyncLimit, c.InitLimit = 100*time.Millisecond, 3, 1000
+		c.SessionMin, c.SessionMax = 10*time.Second, 10*time.Second
+	})
+	p := dial(t, leader, nil)
+	big(p, "/long", answerLong/2)
+	most := leader.answers.ask(answerBudgetMax)
+	<-most.given
+	long := zk.Request{Op: zk.OpMultiRead, Ops: []zk.Request{{Op: zk.OpGetData, Path: "/long"}, {Op: zk.OpGetData, Path: "/long"}}}
+	p.send(long, zk.Request{Op: zk.OpPing}, zk.Request{Op: zk.OpExists, Path: "/"})
+	awaittest.Until(t, "the long one waits", func() bool {
+		leader.answers.mu.Lock()
+		defer leader.answers.mu.Unlock()
+		return len(leader.answers.mu.waiting) == 1
+	})
+	resume := sync.OnceFunc(holdLoops(leader))
+	defer resume()
+	awaittest.Until(t, "the loop has not looked for a tick", func() bool { return leader.blind(leader.monoMs()) })
+	leader.answers.release(answerBudgetMax)
+	_ = p.socket.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+	if n, err := p.socket.Read(make([]byte, 1)); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("it answers while it does not look: %v", err)
+	}
+	resume()
+	for _, op := range []zk.Op{zk.OpMultiRead, zk.OpPing, zk.OpExists} {
+		if h, _ := p.reply(op); h.Code != zk.OK {
+			t.Errorf("the answer to %v is %v", op, h.Code)
 		}
 	}
 }

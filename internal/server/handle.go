@@ -54,7 +54,7 @@ type handling struct {
 	received, replied int64 // bytes, for the metrics
 
 	crowded bool // a long answer is in the outbox, which is unlocked again
-	blind   bool // the loop has not looked at the other servers for too long
+	blind   bool // the loop had not looked at the other servers for too long, see look
 	waits   int  // for a budget or a turn, since the batch was read
 	reached bool // all that was committed before this batch came is in the tree
 }
@@ -114,7 +114,16 @@ func (h *handling) drain() bool {
 	h.count()
 	h.conn.server.relieve()
 	h.conn.flush()
-	return h.conn.uncrowded()
+	ok := h.conn.uncrowded()
+	h.look()
+	return ok
+}
+
+// look looks at the time after a wait, and whether the loop has looked at the other servers
+// meanwhile: what is answered here from then on depends on that.
+func (h *handling) look() {
+	h.nowMs = h.conn.server.monoMs()
+	h.blind = h.conn.server.blind(h.nowMs)
 }
 
 // count adds the requests of the batch to all that the server has received, before any
@@ -262,7 +271,7 @@ func (h *handling) awaitLoop() bool {
 
 // read answers a read at once, from the tree, into the outbox: with both
 // locked, so that no event can come between a watch and its reply. It returns
-// false for what cannot be decoded.
+// false for what is for the loop: it cannot be decoded, or see putLong.
 func (h *handling) read(payload []byte) bool {
 	c, w := h.conn, h.w
 	if wire.DecodeRequest(payload, c.server.cfg.ReadBytesMax(), &w.request) != nil {
@@ -286,10 +295,9 @@ func (h *handling) read(payload []byte) bool {
 	}
 	if cost == 0 {
 		h.put()
-	} else {
-		h.putLong(cost)
+		return true
 	}
-	return true
+	return h.putLong(cost)
 }
 
 // costAhead is the cost of an answer that takes time or memory when the tree is read, and
@@ -302,13 +310,18 @@ func (h *handling) costAhead() int64 {
 	return 0
 }
 
-// putLong answers within the budget of long answers, from the tree as it is then.
-func (h *handling) putLong(cost int64) {
+// putLong answers within the budget of long answers, from the tree as it is then. It returns
+// false if the loop has looked at nobody for too long while it waited.
+func (h *handling) putLong(cost int64) bool {
 	c := h.conn
 	h.unlock()
 	if !h.admit(&c.server.answers, cost) {
 		c.ended = true
-		return
+		return true
+	}
+	if h.blind {
+		c.server.answers.release(cost)
+		return false
 	}
 	if !h.list() {
 		h.lock()
@@ -321,6 +334,7 @@ func (h *handling) putLong(cost int64) {
 	h.unlock()
 	c.server.relieve()
 	c.server.answers.release(cost) // it is counted with the outbox now
+	return true
 }
 
 // list answers with a long list of children, which is read in portions: else each writer, and all
@@ -551,6 +565,7 @@ func (h *handling) breathe() bool {
 	h.w.putBack()
 	may := h.conn.mayRead()
 	h.w = scratches.Get().(*scratch)
+	h.look()
 	return may
 }
 

@@ -256,6 +256,7 @@ func (h *handling) pause(until clock.Instant) bool {
 		h.nowMs = now.Millis()
 		h.submit()
 		if now >= until {
+			h.look()
 			return true
 		}
 		again := s.cfg.Clock.Timer(min(until, clock.FromMillis(h.nowMs+replica.TouchIntervalMs(s.cfg.TickTime.Milliseconds()))))
