@@ -300,10 +300,15 @@ func (h *handling) read(payload []byte) bool {
 	return h.putLong(cost)
 }
 
-// costAhead is the cost of an answer that takes time or memory when the tree is read, and
-// not only as a reply, as data does.
+// costAhead is the cost of an answer that takes time or memory when the tree is read, or that may
+// have to wait: the watch that it sets must not be there meanwhile. Mostly no data are so long.
 func (h *handling) costAhead() int64 {
 	switch h.w.request.Op {
+	case zk.OpGetData:
+		if h.conn.server.longestData.Load() < answerLong {
+			return 0
+		}
+		fallthrough
 	case zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetChildrenPage, zk.OpGetACL, zk.OpGetEphemerals, zk.OpMultiRead:
 		return costOfAnswer(h.conn.server.reader.Weight(&h.w.request, zk.SessionID(h.conn.sessionID.Load())))
 	}

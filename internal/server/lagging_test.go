@@ -309,6 +309,32 @@ func TestLongAnswersAreMadeWithinABudget(t *testing.T) {
 	})
 }
 
+// While a long read waits nobody is told of a change for the watch that it will set: a client that
+// has no answer yet has no watch.
+func TestLongReadThatWaitsSetsNoWatch(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.FrameBytesMax = 4 << 20 })
+	p, q := dial(t, s, nil), dial(t, s, nil)
+	big(q, "/long", answerLong)
+	most := s.answers.ask(answerBudgetMax)
+	<-most.given
+	p.send(zk.Request{Op: zk.OpGetData, Path: "/long", Watch: true})
+	awaittest.Until(t, "the long one waits", func() bool {
+		s.answers.mu.Lock()
+		defer s.answers.mu.Unlock()
+		return len(s.answers.mu.waiting) == 1
+	})
+	set := zk.Request{Op: zk.OpSetData, Path: "/long", Data: []byte("new"), Version: -1}
+	q.must(zk.OK, set)
+	s.answers.release(answerBudgetMax)
+	if h, res := p.reply(zk.OpGetData); h.Code != zk.OK || string(res.Data) != "new" || len(p.events) > 0 {
+		t.Errorf("%+v with %d bytes, after the events %v", h, len(res.Data), p.events)
+	}
+	q.must(zk.OK, set)
+	if p.must(zk.OK, zk.Request{Op: zk.OpPing}); len(p.events) != 1 {
+		t.Errorf("events %v of a change after the answer", p.events)
+	}
+}
+
 // Half of the processors make long answers, one at least: a client that asks for nothing
 // else leaves the others to those who ask for little.
 func TestLongAnswersLeaveProcessorsToOthers(t *testing.T) {
