@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/netip"
+	"slices"
 
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/replica"
@@ -139,7 +140,7 @@ func (h *handling) one(payload []byte) bool {
 	h.requests++
 	h.received += int64(wire.PrefixBytes + len(payload))
 	xid, op, _ := wire.DecodeHeader(payload)
-	if !c.admitted && op != zk.OpAuth && (op != zk.OpSASL || c.server.cfg.SASL == nil) {
+	if !c.admitted && op != zk.OpAuth && op != zk.OpSASL {
 		h.refuse(xid)
 		return true
 	}
@@ -613,13 +614,13 @@ func (c *conn) exchange(r *zk.Request) zk.Code {
 // go on without.
 func (c *conn) failed(err error) zk.Code {
 	s := c.server
-	if s.cfg.SASLOptional && c.admitted {
-		s.refusedHandshake(c.remote, err)
-		return zk.OK
-	}
 	s.refusedHandshake(c.remote, err)
+	required := slices.Contains(s.cfg.Auth.Enforce, "sasl")
+	if s.cfg.SASLOptional && !required {
+		return zk.OK // where something else is enforced, it can still prove that
+	}
 	c.ended = true
-	if !c.admitted {
+	if required {
 		return zk.ErrSessionClosedRequireSASL
 	}
 	return zk.ErrAuthFailed

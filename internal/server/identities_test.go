@@ -92,7 +92,7 @@ func waitForTheLoop() int {
 func TestNobodyIsServedWhoHasProvedNothingOfWhatIsEnforced(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.Auth.Enforce = []string{"x509", "digest"} })
 	for _, op := range []zk.Request{
-		{Op: zk.OpGetData, Path: "/"}, {Op: zk.OpCreate, Path: "/a", ACL: zk.OpenACL()}, {Op: zk.OpPing}, {Op: zk.OpSASL}, {Op: zk.OpCloseSession},
+		{Op: zk.OpGetData, Path: "/"}, {Op: zk.OpCreate, Path: "/a", ACL: zk.OpenACL()}, {Op: zk.OpPing}, {Op: zk.OpCloseSession},
 	} {
 		p := dial(t, s, nil)
 		if code, _ := p.do(op); code != zk.ErrSessionClosedRequireSASL {
@@ -107,6 +107,23 @@ func TestNobodyIsServedWhoHasProvedNothingOfWhatIsEnforced(t *testing.T) {
 	if code, _ := p.do(zk.Request{Op: zk.OpExists, Path: "/a"}); code != zk.ErrNoNode {
 		t.Errorf("who has proved it gets %v: the create of one who had not was done, or this was not", code)
 	}
+}
+
+// A client that has a JAAS file begins with SASL, whatever the server asks for. Where there is none
+// it is told so, as by Apache's server, and proves another name then; it has proved none by that.
+func TestClientMayAskForSASLBeforeItProvesWhatIsEnforced(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.Auth.Enforce = []string{"digest"} })
+	token := zk.Request{Op: zk.OpSASL, Data: []byte{}}
+	p, q := dial(t, s, nil), dial(t, s, nil)
+	for _, one := range []*peer{p, q} {
+		if code, res := one.do(token); code != zk.OK || res.Data != nil {
+			t.Fatalf("%v, token %q", code, res.Data)
+		}
+	}
+	p.must(zk.OK, zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: []byte("bob:secret")})
+	p.must(zk.OK, zk.Request{Op: zk.OpExists, Path: "/"})
+	q.must(zk.ErrSessionClosedRequireSASL, zk.Request{Op: zk.OpExists, Path: "/"})
+	gone(t, q)
 }
 
 // Pipelined requests behind one that is refused are not looked at.

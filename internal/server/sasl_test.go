@@ -112,6 +112,24 @@ func TestWhoFailsMayGoOnAsNobody(t *testing.T) {
 	}
 }
 
+// Where another scheme is enforced a client that fails is answered as elsewhere: whether it may go
+// on depends on allowSaslFailedClients alone, and if so it may prove what is enforced.
+func TestWhoFailsMayProveWhatIsEnforced(t *testing.T) {
+	for optional, want := range map[bool]zk.Code{true: zk.OK, false: zk.ErrAuthFailed} {
+		s := saslServer(t, func(c *Config) { c.Auth.Enforce, c.SASLOptional = []string{"digest"}, optional })
+		p := dial(t, s, nil)
+		if code, _ := p.do(zk.Request{Op: zk.OpSASL, Data: []byte("nonsense")}); code != want {
+			t.Fatalf("allowed to fail %t: %v", optional, code)
+		}
+		if optional {
+			p.must(zk.OK, zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: []byte("bob:secret")})
+			p.must(zk.OK, zk.Request{Op: zk.OpExists, Path: "/"})
+		} else {
+			gone(t, p)
+		}
+	}
+}
+
 // With sasl enforced nobody is served before the exchange has ended well, not even with
 // allowSaslFailedClients.
 func TestEnforcedSASL(t *testing.T) {
