@@ -40,12 +40,16 @@ type Limits struct {
 type Usage struct{ Count, Bytes int64 }
 
 // limitedBy returns the path that the quota znode at path is about. Nothing is counted
-// below /zookeeper, where servers write by themselves.
+// below /zookeeper, where servers write by themselves. The root has no limits: what it uses is
+// counted when the znode for that is made, as in ZooKeeper, and never again.
 func limitedBy(path, name string) (string, bool) {
 	if !strings.HasPrefix(path, zk.QuotaPath+"/") || !strings.HasSuffix(path, "/"+name) {
 		return "", false
 	}
 	limited := path[len(zk.QuotaPath) : len(path)-len(name)-1]
+	if limited == "" {
+		return "", name == statsName
+	}
 	return limited, limited != zk.SystemPath && !strings.HasPrefix(limited, zk.SystemPath+"/")
 }
 

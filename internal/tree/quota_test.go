@@ -137,6 +137,22 @@ func TestUsageFollowsFromTheTree(t *testing.T) {
 	}
 }
 
+// The root has no quota, whatever znodes a client makes. What it uses was counted once, and a
+// server that was restarted shows the same as one that was not.
+func TestRootHasNoQuota(t *testing.T) {
+	w := newWorld(1)
+	shown := func(tree *Tree) string {
+		n, _ := tree.Find(zk.QuotaPath + "/" + statsName)
+		return string(n.Data())
+	}
+	for _, path := range []string{zk.QuotaPath + "/" + limitsName, zk.QuotaPath + "/" + statsName, "/a", "/a/b"} {
+		w.apply(1, zk.Txn{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL(), Data: []byte("1234"), ParentCversion: -1})
+	}
+	if got, want := shown(reloaded(t, w.tree)), shown(w.tree); got != want || len(w.tree.Quotas()) > 0 {
+		t.Errorf("after a restart the root uses %s, and before it %s; quotas of %q", got, want, w.tree.Quotas())
+	}
+}
+
 // A quota znode is made and deleted at the cost of its depth: who may write nothing but
 // /zookeeper/quota must not have every server count what others have. The list of children
 // that it is about has no end here, so that a walk of it fails.
