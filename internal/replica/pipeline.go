@@ -216,8 +216,10 @@ func (r *Replica) answer(c *conn, p *parked) {
 		r.replyTo(c, p.number, wire.ReplyHeader{Xid: req.Xid, Zxid: r.tree.LastZxid()}, nil)
 		r.closeLocal(c.session.ID)
 		return
-	case code == zk.OK && (req.Op.IsWrite() || r.role.readOnly() && req.Op == zk.OpSync):
-		code = zk.ErrNotReadOnly // the disk is full, or nobody leads
+	case r.role.readOnly() && (req.Op.IsWrite() || req.Op == zk.OpSync):
+		code = zk.ErrNotReadOnly // nobody leads, and nobody looks at what is asked for
+	case code == zk.OK && req.Op.IsWrite():
+		code = zk.ErrNotReadOnly // the disk is full
 	}
 	if code != zk.OK {
 		r.refuse(c, p, code)
