@@ -266,6 +266,12 @@ func TestResetStartsTheFiguresAgain(t *testing.T) {
 	if !strings.Contains(first, "recved=0,sent=0,") || strings.Contains(first, "lcxid") {
 		t.Errorf("after crst: %q", first)
 	}
+	// As Apache's server shows it.
+	for _, figure := range []string{",lop=NA,", ",lzxid=0xffffffffffffffff,lresp=0,llat=0,minlat=0,avglat=0,maxlat=0)"} {
+		if !strings.Contains(first, figure) {
+			t.Errorf("after crst: %q, without %q", first, figure)
+		}
+	}
 	c.ask("srst")
 	if st := c.server.Status(); st.Received != 0 || st.Latency.MaxMs != 0 {
 		t.Errorf("after srst: %+v", st)

@@ -52,10 +52,19 @@ func line(c *server.Conn, full bool) string {
 		}
 		l := c.LatencyMs
 		fmt.Fprintf(&b, ",lzxid=%s,lresp=%d,llat=%d,minlat=%d,avglat=%d,maxlat=%d", c.LastZxid,
-			now.Add(-c.Responded).UnixMilli(), l.Last, l.Min, l.Avg, l.Max)
+			responded(c, now), l.Last, l.Min, l.Avg, l.Max)
 	}
 	b.WriteString(")\n")
 	return b.String()
+}
+
+// responded is when a connection had its last reply, in ms since 1970, 0 if it had none since its
+// figures were reset.
+func responded(c *server.Conn, now time.Time) int64 {
+	if c.Responded < 0 {
+		return 0
+	}
+	return now.Add(-c.Responded).UnixMilli()
 }
 
 func cons(_ Commands, s *server.Server) string {

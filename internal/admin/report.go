@@ -180,7 +180,7 @@ func connection(c *server.Conn, full bool) Fields {
 	return append(info, Fields{
 		{"session_id", c.Session}, {"last_operation", opCode(c)}, {"established", now.Add(-c.Since).UnixMilli()},
 		{"session_timeout", c.TimeoutMs}, {"last_cxid", c.LastXid}, {"last_zxid", c.LastZxid},
-		{"last_response_time", now.Add(-c.Responded).UnixMilli()}, {"last_latency", l.Last}, {"min_latency", l.Min},
+		{"last_response_time", responded(c, now)}, {"last_latency", l.Last}, {"min_latency", l.Min},
 		{"avg_latency", l.Avg}, {"max_latency", l.Max},
 	}...)
 }

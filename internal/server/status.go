@@ -23,7 +23,7 @@ import (
 // stats are a server's totals since the start or the last reset.
 type stats struct {
 	received   atomic.Int64
-	sentGone   atomic.Int64 // by connections that have ended
+	sentGone   atomic.Int64 // what connections count no more, less what was sent before a reset
 	connects   atomic.Int64
 	authFailed atomic.Int64
 	handshakes lobby.Failures
@@ -83,7 +83,7 @@ type connStats struct {
 	hasOp          bool
 	lastXid        zk.Xid
 	lastZxid       zk.Zxid
-	respondedMs    int64
+	respondedMs    int64 // -1: not since a reset
 	latency        connLatency
 	waiting        []waiting // the requests that the loop has, in order
 }
@@ -307,22 +307,31 @@ func (t *syncStats) report() (count int64, avg, max time.Duration) {
 	return t.count, avg, t.max
 }
 
-// ResetStats starts the totals again.
+// ResetStats starts the totals again, and leaves connections what they have counted.
 func (s *Server) ResetStats() {
 	s.stats.received.Store(0)
-	s.stats.sentGone.Store(0)
 	s.stats.latency.reset()
 	s.place.proposals.reset()
 	s.resetReplies()
-	s.ResetConnStats()
-}
-
-// ResetConnStats starts every connection's figures again.
-func (s *Server) ResetConnStats() {
+	s.conns.ending.Lock()
+	defer s.conns.ending.Unlock()
+	sent := int64(0)
 	for _, c := range s.conns.all() {
 		c.out.mu.Lock()
-		waiting := c.stats.waiting
-		c.stats = connStats{waiting: waiting, lastXid: -1}
+		sent += c.stats.sent
+		c.out.mu.Unlock()
+	}
+	s.stats.sentGone.Store(-sent)
+}
+
+// ResetConnStats starts every connection's figures again, and leaves the totals as they are.
+func (s *Server) ResetConnStats() {
+	s.conns.ending.Lock()
+	defer s.conns.ending.Unlock()
+	for _, c := range s.conns.all() {
+		c.out.mu.Lock()
+		s.stats.sentGone.Add(c.stats.sent)
+		c.stats = connStats{waiting: c.stats.waiting, lastXid: -1, lastZxid: zk.NoZxid, lastOp: zk.OpError, hasOp: true, respondedMs: -1}
 		c.out.mu.Unlock()
 	}
 }
@@ -341,7 +350,7 @@ type Conn struct {
 	TimeoutMs      int32
 	LastXid        zk.Xid
 	LastZxid       zk.Zxid
-	Responded      time.Duration // since the last reply
+	Responded      time.Duration // since the last reply; negative: there was none since a reset
 	LatencyMs      struct{ Last, Min, Avg, Max int64 }
 }
 
@@ -358,6 +367,9 @@ func (s *Server) Conns() []Conn {
 			Received: t.received, Sent: t.sent, LastOp: t.lastOp, HasOp: t.hasOp, TimeoutMs: c.timeoutMs.Load(),
 			Since: time.Duration(nowMs-c.sinceMs) * time.Millisecond, LastXid: t.lastXid, LastZxid: t.lastZxid,
 			Responded: time.Duration(nowMs-t.respondedMs) * time.Millisecond,
+		}
+		if t.respondedMs < 0 {
+			n.Responded = -1
 		}
 		_, n.Secure = c.socket.(Prover)
 		n.LatencyMs.Last, n.LatencyMs.Min, n.LatencyMs.Max = t.latency.last, t.latency.min, t.latency.max

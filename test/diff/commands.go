@@ -18,12 +18,12 @@ type command struct {
 	normalise func(r *run, answer string) []string
 }
 
-// commands in the order in which they are sent. The last two reset counters.
+// commands in the order in which they are sent. The last ones reset counters.
 var commands = []command{
 	{"ruok", exact}, {"isro", exact}, {"srvr", serverLines}, {"conf", confLines}, {"cons", connectionLines},
 	{"stat", statLines}, {"dump", dumpLines}, {"wchs", watchSummary}, {"wchc", watchLines}, {"wchp", watchLines},
 	{"mntr", monitorLines}, {"dirs", keysOnly(":")}, {"envi", environmentLines},
-	{"gtmk", exact}, {"xxxx", exact}, {"crst", exact}, {"srst", exact},
+	{"gtmk", exact}, {"xxxx", exact}, {"crst", exact}, {"cons", connectionLines}, {"srst", exact}, {"cons", connectionLines},
 }
 
 // askAll sends them all, once the server has noticed every closed connection.
