@@ -26,7 +26,6 @@ type armed struct {
 	m        *Machine
 	random   random
 	now      int64
-	conn     int64
 	requests []*zk.Request // sent, and not taken by the server
 	replies  []*Event      // of the server, and not taken by the client
 	server   map[string]*armedKinds
