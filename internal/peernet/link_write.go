@@ -32,6 +32,8 @@ type link struct {
 	input   input
 	direct  direct    // of the goroutine that writes
 	movedAt time.Time // when it told of Moves last
+	begun   begun     // what it goes on with
+	write   func()    // that goroutine, made once
 	out     output
 }
 
@@ -51,6 +53,12 @@ type output struct {
 	dead    bool // nothing more is written
 }
 
+// begun is a part of which the socket has taken its first bytes.
+type begun struct {
+	part part
+	done int
+}
+
 // A part is bytes, or a snapshot.
 type part struct {
 	bytes    []byte
@@ -65,11 +73,18 @@ const (
 	spareBytesMax = 1 << 20
 )
 
+// pieces is memory for links on which more waits than one piece has.
+var pieces = sync.Pool{New: func() any {
+	piece := make([]byte, 0, partBytes+partBytes/8)
+	return &piece
+}}
+
 func newLink(l *Links, socket net.Conn, from peerwire.Sender) *link {
 	k := &link{owner: l, socket: socket, from: from}
 	k.out.changed.L = &k.out.Mutex
 	k.out.parts = k.out.few[:0]
 	k.direct.init(socket)
+	k.write = k.writeAll
 	return k
 }
 
@@ -83,7 +98,9 @@ func (k *link) gather(m *zab.Message) bool {
 		return false
 	}
 	if len(o.tail) >= partBytes {
-		o.endPart()
+		if o.endPart(); o.tail == nil {
+			o.tail = (*pieces.Get().(*[]byte))[:0]
+		}
 	}
 	before := len(o.tail)
 	o.tail = peerwire.AppendMessage(o.tail, m, !k.from)
@@ -183,8 +200,13 @@ func (o *output) free(p part) {
 	if p.snapshot != nil {
 		o.streams--
 	}
-	if o.spare == nil && cap(p.bytes) <= spareBytesMax {
+	switch size := cap(p.bytes); {
+	case size > spareBytesMax:
+	case o.spare == nil:
 		o.spare = p.bytes[:0]
+	case size >= partBytes:
+		piece := p.bytes // else p is on the heap each time
+		pieces.Put(&piece)
 	}
 }
 
@@ -206,16 +228,19 @@ func (k *link) flush() {
 		}
 		if p.snapshot != nil || n < len(p.bytes) {
 			k.owner.tasks.Add(1) // the link's own goroutine is among them until nobody writes
-			go k.write(p, n)
+			k.begun = begun{p, n}
+			go k.write()
 			return
 		}
 		p, ok = k.wrote(p, nil)
 	}
 }
 
-// write writes a part but for its first bytes, and all that comes after it.
-func (k *link) write(p part, done int) {
+// writeAll writes what has begun, and all that comes after it.
+func (k *link) writeAll() {
 	defer k.owner.tasks.Done()
+	p, done := k.begun.part, k.begun.done
+	k.begun = begun{}
 	for ok := true; ok; done = 0 {
 		p, ok = k.wrote(p, k.writePart(p, done))
 	}
