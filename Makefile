@@ -47,7 +47,7 @@ SIZE_MAX = 23300000
 
 .PHONY: size
 size: ## refuse a conclave that has grown beyond SIZE_MAX
-	@go build -ldflags '-s -w' -o bin/stripped ./cmd/conclave
+	@go build -trimpath -pgo=auto -ldflags '-s -w' -o bin/stripped ./cmd/conclave
 	@bytes=$$(wc -c <bin/stripped); rm bin/stripped; echo "conclave: $$bytes bytes stripped"; \
 	[ $$bytes -le $(SIZE_MAX) ] || { echo "more than $(SIZE_MAX): see docs/decisions/0017, 0031, 0034 and 0042" >&2; exit 1; }
 

@@ -82,7 +82,7 @@ func build(ctx context.Context) (string, error) {
 	return binary, compile(ctx, root, "./cmd/conclave", binary)
 }
 
-// compile builds a command into a new file, which then takes the place of the
+// compile builds a command as it is released into a new file, which then takes the place of the
 // one that may be running elsewhere.
 func compile(ctx context.Context, root, command, binary string) error {
 	scratch, err := os.MkdirTemp(filepath.Dir(binary), "build-")
@@ -91,7 +91,7 @@ func compile(ctx context.Context, root, command, binary string) error {
 	}
 	defer os.RemoveAll(scratch)
 	fresh := filepath.Join(scratch, filepath.Base(binary))
-	build := exec.CommandContext(ctx, "go", "build", "-o", fresh, command)
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-pgo=auto", "-o", fresh, command)
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("servers: build %s: %w\n%s", command, err, out)
