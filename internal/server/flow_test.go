@@ -26,7 +26,10 @@ func big(p *peer, path string, n int) {
 // One packet of small requests may ask for more than the outbox holds: the
 // client that reads gets it all, in order.
 func TestPipelinedReadsOfLargeZnodesDoNotOverflowTheOutbox(t *testing.T) {
-	s := start(t, vfs.NewMem(), func(c *Config) { c.OutboxBytesMax = 4 << 20 })
+	s := start(t, vfs.NewMem(), func(c *Config) {
+		c.OutboxBytesMax = 4 << 20
+		c.SessionMin, c.SessionMax = time.Minute, time.Minute // the peer sends no pings
+	})
 	p := dial(t, s, nil)
 	big(p, "/big", 100_000)
 	for _, afterWrite := range []bool{false, true} {

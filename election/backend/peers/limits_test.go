@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/peers"
@@ -30,7 +31,7 @@ func TestLineThatIsTooLongHoldsUpNoOtherElection(t *testing.T) {
 	var lost atomic.Int64
 	g := found(t, 3, func(o *peers.Options) {
 		lostLinks(&lost)(o)
-		patient(o)
+		o.Lease = 20 * time.Second // 4000 candidates on a busy core
 	})
 	for _, b := range g {
 		await(t, b, "x", whole)
