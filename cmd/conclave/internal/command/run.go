@@ -121,6 +121,7 @@ func (v *candidate) run(c *cobra.Command, command supervise.Command) error {
 	if v.options.EndLimit == 0 {
 		v.options.EndLimit = command.Grace + max(command.HookLimit, 0) + max(v.lease, election.LeaseDefault)
 	}
+	crashBySignal()
 	began := time.Now()
 	s, err := v.elector(c)
 	if err != nil {

@@ -79,6 +79,8 @@ the command line wins over the file. docs/configuration.md has every key.`,
 
 func (v *serve) run(c *cobra.Command, args []string) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a log whose reader has gone costs lines, not the server
+	crashBySignal()
+	keepMemory()
 	bar := newBar(c.ErrOrStderr(), 0)
 	logger, err := v.log.logger(bar)
 	if err != nil {
