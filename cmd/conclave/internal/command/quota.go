@@ -43,16 +43,25 @@ func newQuota() *cobra.Command {
 // atRoot opens a session with the whole tree, in which paths have the chroot of the servers
 // in front: quotas are beside the tree that it cuts out.
 func (n *connection) atRoot(c *cobra.Command, f func(ctx context.Context, s *session, chroot string) error) error {
-	store, err := cli.Servers(n.servers)
+	chroot, err := n.leaveChroot()
 	if err != nil {
 		return err
+	}
+	return n.session(c, func(ctx context.Context, s *session) error { return f(ctx, s, chroot) })
+}
+
+// leaveChroot has sessions see the whole tree, and returns the chroot of the servers, "" for none.
+func (n *connection) leaveChroot() (chroot string, err error) {
+	store, err := cli.Servers(n.servers)
+	if err != nil {
+		return "", err
 	}
 	list, chroot, found := strings.Cut(store.Servers, "/")
 	if chroot = strings.TrimSuffix(chroot, "/"); found && chroot != "" {
 		chroot = "/" + chroot
 	}
 	n.servers = strings.TrimSuffix(store.URL, store.Servers) + list
-	return n.session(c, func(ctx context.Context, s *session) error { return f(ctx, s, chroot) })
+	return chroot, nil
 }
 
 // under is a path of the user's below a chroot.

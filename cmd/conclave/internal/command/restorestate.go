@@ -40,7 +40,8 @@ that a change which comes in between is never overwritten: the command then ends
 and may be run again. Ephemerals are left alone, and so is /zookeeper, with the
 quotas. A znode that is made again counts from the start: the names of sequential znodes
 below it, and tokens that are made of versions, may be lower than those
-given out before. --dry-run prints what it would do.`,
+given out before. Where --server has a chroot, PATH is below it, in the backup,
+too. --dry-run prints what it would do.`,
 		Example: `  conclave restore /backup --at 2026-11-24T10:00:00Z --into /var/lib/zookeeper
   conclave restore /backup --at 0x300000042 --path /app --server host:2181 --dry-run`,
 		Args: takes(0, "BACKUP"),
@@ -70,9 +71,13 @@ func (v *restoring) run(c *cobra.Command, args []string) error {
 	case v.into != "":
 		return v.directory(c, args[0], m)
 	case zk.ValidatePath(v.path) != nil || isSystemPath(v.path):
-		return cli.Usage("write for example --path /app", "%q is no path of yours", v.path)
+		return notYours(v.path)
 	}
 	return v.subtree(c, args[0], m)
+}
+
+func notYours(path string) error {
+	return cli.Usage("write for example --path /app", "%q is no path of yours", path)
 }
 
 func isSystemPath(path string) bool { return path == "/zookeeper" || isBelow(path, "/zookeeper") }

@@ -19,21 +19,30 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// subtree makes a subtree of an ensemble what it was.
+// subtree makes a subtree of an ensemble what it was. In the backup it has its path in the whole
+// tree.
 func (v *restoring) subtree(c *cobra.Command, from string, m backup.Moment) error {
+	chroot, err := v.leaveChroot()
+	if err != nil {
+		return err
+	}
+	top := under(chroot, v.path)
+	if isSystemPath(top) {
+		return notYours(top)
+	}
 	end := whileDoing(c, "loading "+redact.URL(from))
 	_, state, err := loadMoment(c.Context(), &v.keys, from, m)
 	end()
 	if err != nil {
 		return err
 	}
-	if backup.Find(state.Tree(), v.path) == nil {
-		return cli.NotFound(fmt.Errorf("%s is not in the backup at zxid %s", v.path, state.Zxid), "`conclave diff` shows what changed between two moments")
+	if backup.Find(state.Tree(), top) == nil {
+		return cli.NotFound(fmt.Errorf("%s is not in the backup at zxid %s", top, state.Zxid), "`conclave diff` shows what changed between two moments")
 	}
 	return v.session(c, func(ctx context.Context, s *session) error {
 		p := &replanting{ctx: ctx, session: s, was: state.Tree()}
-		end := whileDoing(c, "reading "+v.path)
-		err := p.plan(v.path, v.keepNew)
+		end := whileDoing(c, "reading "+top)
+		err := p.plan(top, v.keepNew)
 		end()
 		if err != nil {
 			return err
