@@ -58,6 +58,7 @@ func (f *Fields) put(name string, value any) { *f = append(*f, Field{name, value
 type report struct {
 	names  []string // the first is the one that stands in the answer
 	always bool     // it is answered while no clients are served, too
+	long   bool     // it lists paths that clients have chosen: see PathsMax
 	fields func(Commands, *server.Server, url.Values) (Fields, error)
 }
 
@@ -73,7 +74,7 @@ var reports = []report{
 	{names: []string{"connection_stat_reset", "crst"}, fields: only(func(_ Commands, s *server.Server) Fields { s.ResetConnStats(); return nil })},
 	{names: []string{"connections", "cons"}, fields: only(func(_ Commands, s *server.Server) Fields { return connections(s, true) })},
 	{names: []string{"dirs"}, fields: only(directories)},
-	{names: []string{"dump"}, fields: only(sessions)},
+	{names: []string{"dump"}, long: true, fields: only(sessions)},
 	{names: []string{"environment", "env", "envi"}, always: true, fields: only(variables)},
 	{names: []string{"get_trace_mask", "gtmk"}, always: true, fields: only(mask)},
 	{names: []string{"hash"}, fields: only(digests)},
@@ -95,8 +96,8 @@ var reports = []report{
 	{names: []string{"votes", "vote"}, always: true, fields: only(votes)},
 	{names: []string{"voting_view"}, fields: only(votingView)},
 	{names: []string{"watch_summary", "wchs"}, fields: only(watchSummary)},
-	{names: []string{"watches", "wchc"}, fields: only(watches)},
-	{names: []string{"watches_by_path", "wchp"}, fields: only(watchesByPath)},
+	{names: []string{"watches", "wchc"}, long: true, fields: only(watches)},
+	{names: []string{"watches_by_path", "wchp"}, long: true, fields: only(watchesByPath)},
 	{names: []string{"zabstate"}, always: true, fields: only(zabState)},
 }
 
@@ -119,6 +120,12 @@ func Reports() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Long reports whether a report may have PathsMax bytes of paths.
+func Long(name string) bool {
+	r := reportOf[name]
+	return r != nil && r.long
 }
 
 // Report answers a command of ZooKeeper's admin server with its fields, and with those that

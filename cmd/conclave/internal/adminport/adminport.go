@@ -7,6 +7,8 @@
 //	adminport-P3  No page of another site that an operator's browser shows gets an answer by
 //	              a request of its own (httpport-H4).
 //	adminport-P4  However many ask, a bounded number waits for the server, for a bounded time.
+//	              Those who ask of its health have places of their own.
+//	adminport-P5  However many ask and do not read, few long answers are in memory at a time.
 package adminport
 
 import (
@@ -24,7 +26,7 @@ import (
 
 // Bounds of the port.
 const (
-	askingMax  = 8                // who waits for the server at one time
+	askingMax  = 8                // who waits for the server at one time, and who asks of its health
 	answerTime = 10 * time.Second // for which one waits
 )
 
@@ -38,12 +40,36 @@ func Handler(s *server.Server, commands admin.Commands, root string) http.Handle
 		routes.HandleFunc("GET "+root, list)
 	}
 	routes.HandleFunc("GET "+strings.TrimSuffix(root, "/")+"/{name}", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, http.StatusOK, commands.Report(s, r.PathValue("name"), r.URL.Query()))
+		tellReport(w, r, s, commands)
 	})
+	health, all := http.NewServeMux(), http.NewServeMux()
+	asked := bounded(health, answerTime)
 	for name, check := range checks {
-		routes.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) { tell(w, check(s)) })
+		health.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) { tell(w, check(s)) })
+		all.Handle("/"+name, asked)
 	}
-	return bounded(routes, answerTime)
+	all.Handle("/", bounded(routes, answerTime))
+	return withPlaces(all)
+}
+
+// tellReport answers a command. One that may be long is not even made without a place.
+func tellReport(w http.ResponseWriter, r *http.Request, s *server.Server, commands admin.Commands) {
+	name, place := r.PathValue("name"), placeOf(r)
+	place.use()
+	defer place.leave()
+	if admin.Long(name) && !place.take() {
+		http.Error(w, othersRead, http.StatusServiceUnavailable)
+		return
+	}
+	text, err := encode(commands.Report(s, name, r.URL.Query()))
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	case len(text) > longBytes && !place.take():
+		http.Error(w, othersRead, http.StatusServiceUnavailable)
+	default:
+		write(w, http.StatusOK, text)
+	}
 }
 
 // bounded lets a number of requests through at a time, and answers for those that take
@@ -66,17 +92,18 @@ func bounded(routes http.Handler, limit time.Duration) http.Handler {
 	}), limit, "the server does not answer")
 }
 
-// answer writes a value as JSON, indented, as ZooKeeper does.
-func answer(w http.ResponseWriter, status int, value any) {
+// encode returns a value as JSON, indented, as ZooKeeper does.
+func encode(value any) ([]byte, error) {
 	text, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
+	return append(text, '\n'), err
+}
+
+// write writes JSON.
+func write(w http.ResponseWriter, status int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n'))
+	_, _ = w.Write(text)
 }
 
 // links is what a browser gets that asks for no command.

@@ -1,19 +1,25 @@
 package adminport
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/inprocess"
 	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs"
 )
 
 // three are three servers that serve, and the admin port of the leader.
@@ -93,6 +99,16 @@ func TestCommandsAreAnsweredUnderTheirPath(t *testing.T) {
 		}
 		if code, _ = get(t, port.URL+"/elsewhere"); code != http.StatusNotFound {
 			t.Errorf("elsewhere: %d", code)
+		}
+	}
+}
+
+// The path of the commands may be that of a check: it is the check's, and the commands are below it.
+func TestCommandsMayBeBelowACheck(t *testing.T) {
+	_, _, port := three(t, "/livez")
+	for path, want := range map[string]string{"/livez": `"ok": true`, "/livez/ruok": `"command": "ruok"`} {
+		if code, text := get(t, port.URL+path); code != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
 }
@@ -200,5 +216,99 @@ func TestAServerThatHangsIsToldWithinATime(t *testing.T) {
 	awaittest.Until(t, "all but the last have reached the server", func() bool { return len(asked) >= askingMax })
 	if len(asked) != askingMax {
 		t.Errorf("%d reached the server", len(asked))
+	}
+}
+
+// Those who ask for the watches of all clients and read nothing hold few answers together.
+func TestAnswersThatNobodyReadsAreFew(t *testing.T) {
+	e, leader, port := three(t, "/commands")
+	ctx := awaittest.Within(t)
+	c, err := client.Dial(ctx, e.Addr(leader), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for i := range 40 { // more than sockets take
+		if _, _, _, err := c.ExistsW(ctx, fmt.Sprintf("/%d%s", i, strings.Repeat("a", 500<<10))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	statuses := map[string]int{}
+	var askers []net.Conn
+	for range 4 * longMax {
+		asker, err := net.Dial("tcp", port.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer asker.Close()
+		askers = append(askers, asker)
+		fmt.Fprintf(asker, "GET /commands/wchp HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		status, err := bufio.NewReaderSize(asker, 16).ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		statuses[strings.TrimSpace(status)]++
+	}
+	if statuses["HTTP/1.1 200 OK"] != longMax || statuses["HTTP/1.1 503 Service Unavailable"] != 3*longMax {
+		t.Errorf("of %d who read nothing: %v", len(askers), statuses)
+	}
+	if code, text := get(t, port.URL+"/commands/srvr"); code != http.StatusOK {
+		t.Errorf("a short answer meanwhile: %d %s", code, text)
+	}
+	for _, asker := range askers {
+		asker.Close()
+	}
+	awaittest.Until(t, "the watches are told again", func() bool {
+		code, text := get(t, port.URL+"/commands/watches")
+		return code == http.StatusOK && len(text) > 40*500<<10
+	})
+}
+
+// disk is one that hangs as its directories are listed, once it is to.
+type disk struct {
+	vfs.FS
+	hangs   atomic.Bool
+	release chan struct{}
+}
+
+func (d *disk) List(dir string) ([]string, error) {
+	if d.hangs.Load() {
+		<-d.release
+	}
+	return d.FS.List(dir)
+}
+
+// However many wait for an answer that does not come, whether the server is alive is told: it would be
+// started again.
+func TestHealthIsToldWhileOthersWait(t *testing.T) {
+	slow := &disk{FS: vfs.NewMem(), release: make(chan struct{})}
+	base := server.Default()
+	base.PreallocBytes = 64 << 10
+	e, err := inprocess.Start(inprocess.Options{Servers: 1, Base: base, FS: func(int) vfs.FS { return slow }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	await(t, e, func() bool { return e.Server(1) != nil && e.Server(1).Serves() })
+	port := httptest.NewServer(Handler(e.Server(1), admin.Commands{}, "/commands"))
+	defer port.Close()
+	defer close(slow.release)
+	slow.hangs.Store(true)
+	for range askingMax {
+		asker, err := net.Dial("tcp", port.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer asker.Close()
+		fmt.Fprintf(asker, "GET /commands/dirs HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	}
+	awaittest.Until(t, "all places are taken", func() bool {
+		code, _ := get(t, port.URL+"/commands/ruok")
+		return code == http.StatusServiceUnavailable
+	})
+	for _, path := range []string{"/livez", "/readyz", "/healthz"} {
+		if code, text := get(t, port.URL+path); code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, code, text)
+		}
 	}
 }

@@ -74,5 +74,10 @@ func tell(w http.ResponseWriter, h health) {
 	if !h.OK {
 		status = http.StatusServiceUnavailable
 	}
-	answer(w, status, h)
+	text, err := encode(h)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	write(w, status, text)
 }
