@@ -170,16 +170,19 @@ func (a *migrationPlan) readScripts(file string) []zoocfg.Entry {
 // readConfig reads a zoo.cfg with the scripts beside it, and the directory that it names.
 func (a *migrationPlan) readConfig(file string) {
 	flags := a.readScripts(file)
-	a.Start = "conclave serve --config " + file
-	for _, e := range flags {
-		if e.Value != "" {
-			a.Start += fmt.Sprintf(" -D %s=%s", e.Key, e.Value)
-		}
-	}
+	a.Start = "conclave serve --config " + quoted(file)
 	entries, err := (&serve{config: file}).file()
 	if err != nil {
 		a.Obstacles = append(a.Obstacles, err.Error())
 		return
+	}
+	for _, e := range zoocfg.Given(flags, entries) {
+		if isSecret(e.Key) {
+			a.Obstacles = append(a.Obstacles, fmt.Sprintf("%s: %s: every user of the machine can read a command line: write it into zoo.cfg, "+
+				"without zookeeper. in front, which both servers read alike", e.File, e.Key))
+			continue
+		}
+		a.Start += " -D " + quoted(e.Key+"="+e.Value)
 	}
 	config, err := readEntries(append(flags, entries...))
 	if err != nil {
@@ -188,6 +191,12 @@ func (a *migrationPlan) readConfig(file string) {
 	}
 	a.Remarks = append(append(a.Remarks, config.Remarks...), config.Notes...)
 	a.readDirectory(config)
+}
+
+// isSecret reports whether a setting is a password, or what one can be guessed from.
+func isSecret(key string) bool {
+	key = strings.ToLower(key)
+	return strings.HasSuffix(key, "password") || strings.HasSuffix(key, "superdigest")
 }
 
 func (a *migrationPlan) text(w io.Writer) error {

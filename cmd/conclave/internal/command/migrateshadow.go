@@ -125,7 +125,7 @@ func (v *migrateShadow) configure(dir string, x *moving) (address string, flags 
 	if err != nil {
 		return "", nil, err
 	}
-	properties := plan.readScripts(v.config)
+	properties := zoocfg.Given(plan.readScripts(v.config), entries)
 	if len(plan.Obstacles) > 0 {
 		return "", nil, cli.Usage("write out what the script sets", "%s", strings.Join(plan.Obstacles, "; "))
 	}

@@ -53,3 +53,28 @@ func Environment(value func(name string) string) []Entry {
 	}
 	return entries
 }
+
+// Given returns the flags of Environment that a server without those variables is to be given with -D: what has no
+// meaning is left out, and so is what the file says, which counts for more there and for less than -D.
+func Given(flags, file []Entry) (given []Entry) {
+	r := newReader()
+	said := map[string]bool{}
+	for _, e := range file {
+		said[e.Key] = true
+	}
+	for _, e := range flags {
+		name := strings.TrimPrefix(e.Key, "zookeeper.")
+		s, known := r.lookUp(name)
+		if e.Value != "" && !said[name] && !(known && s.means == noMeaning) {
+			given = append(given, e)
+		}
+	}
+	return given
+}
+
+// newReader is a reader of nothing, for its table.
+func newReader() *reader {
+	r := &reader{out: &Config{}}
+	r.table, r.families = r.keys(), r.keyFamilies()
+	return r
+}
