@@ -32,20 +32,21 @@ func variables() map[string]setting {
 
 // Environment returns the settings that Apache's scripts would start Java with. They
 // stand in front of those of the file, which win. Flags that are no settings of
-// ZooKeeper's keep their dash: they are noted, not refused as mistyped keys.
+// ZooKeeper's keep their dash: they are noted, not refused as mistyped keys, and without
+// their values, which may be passwords.
 func Environment(value func(name string) string) []Entry {
 	var entries []Entry
 	if value(noMkdirVariable) != "" {
 		entries = append(entries, Entry{Key: "datadir.autocreate", Value: "false", File: noMkdirVariable})
 	}
-	table := (&reader{out: &Config{}}).keys()
+	r := newReader()
 	for _, variable := range flagVariables {
 		for _, flag := range strings.Fields(value(variable)) {
-			e := Entry{Key: flag, File: variable}
-			if property, is := strings.CutPrefix(flag, "-D"); is {
-				name, v, _ := strings.Cut(property, "=")
-				if strings.HasPrefix(name, "zookeeper.") || table[name].javaOnly {
-					e.Key, e.Value = name, v
+			name, v, _ := strings.Cut(flag, "=")
+			e := Entry{Key: name, File: variable}
+			if property, is := strings.CutPrefix(name, "-D"); is {
+				if s, _ := r.lookUp(property); s.javaOnly || strings.HasPrefix(property, "zookeeper.") {
+					e.Key, e.Value = property, v
 				}
 			}
 			entries = append(entries, e)

@@ -241,8 +241,8 @@ func TestEnvironmentIsWhatApachesScriptsWouldGiveJava(t *testing.T) {
 	}
 	want := []string{
 		"SERVER_JVMFLAGS: -Xmx1000m: has no meaning here: there is no Java process",
-		"JVMFLAGS: -DsnapCont=9: has no meaning here: there is no Java process",
-		"JVMFLAGS: -Dlogback.configurationFile=/x: has no meaning here: there is no Java process",
+		"JVMFLAGS: -DsnapCont: has no meaning here: there is no Java process",
+		"JVMFLAGS: -Dlogback.configurationFile: has no meaning here: there is no Java process",
 	}
 	if !slices.Equal(c.Notes, want) {
 		t.Errorf("%q", c.Notes)
@@ -250,5 +250,37 @@ func TestEnvironmentIsWhatApachesScriptsWouldGiveJava(t *testing.T) {
 	if _, err := Read(append(Environment(func(string) string { return "-Dzookeeper.snapCont=1" }), file...), disk(t, nil)); err == nil ||
 		!strings.Contains(err.Error(), "SERVER_JVMFLAGS: snapCont: unknown key; did you mean snapCount?") {
 		t.Error(err)
+	}
+}
+
+// What is refused as -D is refused where Apache's scripts have it. What is for Java alone is noted without its
+// value, which may be a password.
+func TestFlagsOfJavaInTheEnvironmentAreJudgedAsThoseOfTheCommandLine(t *testing.T) {
+	file, err := Parse("zoo.cfg", []byte("dataDir=/data\nclientPort=2181\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(flag string) (*Config, error) {
+		environment := Environment(func(name string) string { return map[string]string{"SERVER_JVMFLAGS": flag}[name] })
+		return Read(append(environment, file...), disk(t, nil))
+	}
+	for _, flag := range []string{"-Djdk.tls.server.protocols=TLSv1.3", "-Dorg.bouncycastle.fips.approved_only=true", "-Djavax.net.ssl.trustStore=/cacerts"} {
+		key, value, _ := strings.Cut(strings.TrimPrefix(flag, "-D"), "=")
+		if _, err := start(flag); err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("SERVER_JVMFLAGS: %s: %q is refused: ", key, value)) {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+	c, err := start("-Djavax.net.ssl.trustStorePassword=changeit1 -Dcom.sun.management.jmxremote.port=4711 -Dany.password=changeit2 -javaagent:/a.jar=changeit3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"SERVER_JVMFLAGS: javax.net.ssl.trustStorePassword: has no meaning here: " + whyStores,
+		"SERVER_JVMFLAGS: com.sun.management.jmxremote.port: has no meaning here: there is no Java process",
+		"SERVER_JVMFLAGS: -Dany.password: has no meaning here: there is no Java process",
+		"SERVER_JVMFLAGS: -javaagent:/a.jar: has no meaning here: there is no Java process",
+	}
+	if !slices.Equal(c.Notes, want) || len(c.Remarks) > 0 {
+		t.Errorf("%q %q", c.Notes, c.Remarks)
 	}
 }
