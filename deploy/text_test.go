@@ -167,3 +167,15 @@ func text(t *testing.T, file string) string {
 	}
 	return string(content)
 }
+
+// TestRefusedConfigurationIsNotTriedAgain: of RestartPreventExitStatus systemd asks the main process alone. What is
+// refused before that is started, is started again each second.
+func TestRefusedConfigurationIsNotTriedAgain(t *testing.T) {
+	unit, err := os.ReadFile("systemd/conclave.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(unit), "\nRestartPreventExitStatus=2\n") || regexp.MustCompile(`(?m)^ExecStartPre=.*--check`).Match(unit) {
+		t.Error("a configuration that is refused is tried again")
+	}
+}

@@ -75,7 +75,7 @@ step is "$(systemctl show -P ActiveState conclave)" active
 cp /etc/conclave/zoo.cfg /srv/test/good
 echo 'tickTime=never' >>/etc/conclave/zoo.cfg
 step not systemctl restart conclave
-step is "$(systemctl show -P NRestarts conclave)" 0
+step is "$(sleep 3; systemctl show -P NRestarts conclave)" 0 # RestartSec is one second
 cp /srv/test/good /etc/conclave/zoo.cfg
 step systemctl reset-failed conclave
 step systemctl start conclave
