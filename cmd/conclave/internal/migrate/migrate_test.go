@@ -117,10 +117,41 @@ JVMFLAGS="
 			"SERVER_JVMFLAGS": "-Dzookeeper.extendedTypesEnabled=true    -Xmx1g -Djute.maxbuffer=8388608",
 		},
 		Unread: []string{
-			`java.env:6: JVMFLAGS="$JVMFLAGS $(cat more)"`,
-			"java.env:8: JVMFLAGS=-Dzookeeper.snapCount=1",
-			"java.env:10: [ -f x ] && JVMFLAGS=-Da=b",
-			`java.env:12: JVMFLAGS="`,
+			`java.env:7: JVMFLAGS="$JVMFLAGS $(cat more)"`,
+			"java.env:9: JVMFLAGS=-Dzookeeper.snapCount=1",
+			"java.env:11: [ -f x ] && JVMFLAGS=-Da=b",
+			`java.env:13: JVMFLAGS="`,
+		},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v\nwant %+v", got, want)
+	}
+}
+
+// TestNothingThatAScriptSetsIsOverlooked: neither what is added to a variable, nor another script; and what is for
+// clients is for clients.
+func TestNothingThatAScriptSetsIsOverlooked(t *testing.T) {
+	got := ReadScript("java.env", `export CLIENT_JVMFLAGS="-Dzookeeper.client.secure=true"
+export SERVER_JVMFLAGS="-Xmx1g"
+SERVER_JVMFLAGS+=" -Djute.maxbuffer=8388608"
+: ${JVMFLAGS:=-Dzookeeper.snapCount=1}
+[ -r /etc/default/zk ] && . /etc/default/zk
+source /etc/zookeeper/more.env
+export SERVER_JVMFLAGS
+# . /etc/none
+echo "a . b"
+JVMFLAGS="-Da=1"; JVMFLAGS="$JVMFLAGS -Djute.maxbuffer=1"
+JVMFLAGS=-Da=1;JVMFLAGS=-Djute.maxbuffer=1
+`)
+	want := Script{
+		Variables: map[string]string{"SERVER_JVMFLAGS": "-Xmx1g"},
+		Unread: []string{
+			`java.env:3: SERVER_JVMFLAGS+=" -Djute.maxbuffer=8388608"`,
+			"java.env:4: : ${JVMFLAGS:=-Dzookeeper.snapCount=1}",
+			"java.env:5: [ -r /etc/default/zk ] && . /etc/default/zk",
+			"java.env:6: source /etc/zookeeper/more.env",
+			`java.env:10: JVMFLAGS="-Da=1"; JVMFLAGS="$JVMFLAGS -Djute.maxbuffer=1"`,
+			"java.env:11: JVMFLAGS=-Da=1;JVMFLAGS=-Djute.maxbuffer=1",
 		},
 	}
 	if !reflect.DeepEqual(got, want) {

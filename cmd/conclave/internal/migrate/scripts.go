@@ -3,6 +3,7 @@ package migrate
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -17,6 +18,13 @@ type Script struct {
 // scriptVariables are those that say how a server behaves.
 var scriptVariables = []string{"SERVER_JVMFLAGS", "JVMFLAGS", "ZOO_DATADIR_AUTOCREATE_DISABLE"}
 
+// goesOn stands where a line goes on in the next one.
+const goesOn = "\x00"
+
+// sets finds where a line sets one of them, also by adding to it or by default, or has the shell
+// read another script.
+var sets = regexp.MustCompile(`(^|\W)(` + strings.Join(scriptVariables, "|") + `)(\+|:)?=|(^|[;&|(]|\b(then|else|do)\b)\s*(\.|source)\s`)
+
 // ReadScript reads assignments such as
 //
 //	export SERVER_JVMFLAGS="-Djute.maxbuffer=4194304 $SERVER_JVMFLAGS"
@@ -25,10 +33,10 @@ var scriptVariables = []string{"SERVER_JVMFLAGS", "JVMFLAGS", "ZOO_DATADIR_AUTOC
 func ReadScript(name, text string) Script {
 	s := Script{Variables: map[string]string{}}
 	inside := 0 // of if, case and loops, where a line may not count
-	n := 0
-	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
-		n++
-		line = strings.TrimSpace(line)
+	n, next := 0, 1
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", goesOn)) {
+		n, next = next, next+1+strings.Count(line, goesOn)
+		line = strings.TrimSpace(strings.ReplaceAll(line, goesOn, " "))
 		first, _, _ := strings.Cut(line, " ")
 		switch first {
 		case "if", "case", "for", "while":
@@ -38,7 +46,7 @@ func ReadScript(name, text string) Script {
 		}
 		variable, value, is := strings.Cut(strings.TrimPrefix(line, "export "), "=")
 		if !is || !slices.Contains(scriptVariables, variable) {
-			if slices.ContainsFunc(scriptVariables, func(v string) bool { return strings.Contains(line, v+"=") }) && !strings.HasPrefix(line, "#") {
+			if sets.MatchString(line) && !strings.HasPrefix(line, "#") {
 				s.Unread = append(s.Unread, fmt.Sprintf("%s:%d: %s", name, n, line))
 			}
 			continue
@@ -61,16 +69,17 @@ func (s *Script) expand(value string) (string, bool) {
 	case value != "" && (value[0] == '"' || value[0] == '\''):
 		single = value[0] == '\''
 		end := strings.IndexByte(value[1:], value[0])
-		if rest := strings.TrimSpace(value[end+2:]); end < 0 || rest != "" && rest[0] != '#' && rest[0] != ';' {
+		rest := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(value[end+2:]), ";"))
+		if end < 0 || rest != "" && rest[0] != '#' {
 			return "", false
 		}
 		value = value[1 : end+1]
 	default:
 		bare, rest, _ := strings.Cut(value, " ")
-		if rest = strings.TrimSpace(rest); rest != "" && rest[0] != '#' {
+		value = strings.TrimSuffix(bare, ";")
+		if rest = strings.TrimSpace(rest); rest != "" && rest[0] != '#' || strings.ContainsAny(value, ";&|<>()") {
 			return "", false
 		}
-		value = strings.TrimSuffix(bare, ";")
 	}
 	if single {
 		return value, true
