@@ -285,3 +285,22 @@ func TestAverageHasOneToFourPlaces(t *testing.T) {
 		}
 	}
 }
+
+// A client may wait for any text, and cannot forge a line by that.
+func TestWatchedPathsAreOneLineEach(t *testing.T) {
+	c := newScene(t)
+	for i, path := range []string{"/x\n\t0x1234\n/secret\n\t0x5678", "/y\r\tz\x7f"} {
+		c.do(1, &zk.Request{Xid: zk.Xid(10 + i), Op: zk.OpExists, Path: path, Watch: true})
+	}
+	for _, command := range []string{"wchp", "wchc"} {
+		got := c.ask(command)
+		for _, line := range strings.Split(got, "\n") {
+			if line == "/secret" || line == "\t0x1234" || line == "\t0x5678" || strings.ContainsAny(line, "\r\x7f") || strings.LastIndexByte(line, '\t') > 0 {
+				t.Errorf("%s has the line %q in\n%s", command, line, got)
+			}
+		}
+		if !strings.Contains(got, "/x\ufffd\ufffd0x1234\ufffd/secret\ufffd\ufffd0x5678\n") {
+			t.Errorf("%s does not tell the path:\n%s", command, got)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/internal/session"
@@ -152,7 +153,7 @@ func wchc(_ Commands, s *server.Server) string {
 	for _, id := range slices.Sorted(maps.Keys(byConn)) {
 		fmt.Fprintf(&b, "%s\n", sessions[id])
 		for _, path := range byConn[id] {
-			fmt.Fprintf(&b, "\t%s\n", path)
+			fmt.Fprintf(&b, "\t%s\n", oneLine(path))
 		}
 	}
 	endWatches(&b, left)
@@ -164,6 +165,21 @@ const PathsMax = watch.ReportBytesMax
 
 // LeftOut begins the line that tells of watches, or ephemerals, that a list has no space for.
 const LeftOut = "left out: "
+
+// oneLine is a path within its line. No znode has signs that end one, but a client may wait for
+// any text.
+func oneLine(path string) string {
+	ends := func(r rune) bool { return r < ' ' || r == 0x7f }
+	if !strings.ContainsFunc(path, ends) {
+		return path
+	}
+	return strings.Map(func(r rune) rune {
+		if ends(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, path)
+}
 
 func endWatches(b *strings.Builder, left int) {
 	if left > 0 {
@@ -177,7 +193,7 @@ func wchp(_ Commands, s *server.Server) string {
 	byPath, left := s.Watches().ByPath()
 	var b strings.Builder
 	for _, path := range slices.Sorted(maps.Keys(byPath)) {
-		fmt.Fprintf(&b, "%s\n", path)
+		fmt.Fprintf(&b, "%s\n", oneLine(path))
 		for _, id := range byPath[path] {
 			fmt.Fprintf(&b, "\t%s\n", sessions[id])
 		}

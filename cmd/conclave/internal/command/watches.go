@@ -132,20 +132,23 @@ func (i *inspector) watches(ctx context.Context, prefix string, wanted func(zk.S
 }
 
 // watchesOf reads paths, each with lines of its sessions below it, and how many watches are
-// left out.
+// left out. A line that says that is the last one: a path, which may be any text, has lines below it.
 func watchesOf(answer string, put func(path string, id zk.SessionID)) (left int) {
 	path := ""
 	for line := range strings.Lines(answer) {
 		line = strings.TrimRight(line, "\n")
-		if count, ends := strings.CutPrefix(line, admin.LeftOut); ends {
-			_, _ = fmt.Sscan(count, &left)
-			continue
-		}
 		digits, below := strings.CutPrefix(line, "\t")
-		if !below {
-			path = line
-		} else if id, err := sessionNumber(digits); err == nil {
+		id, err := sessionNumber(digits)
+		switch {
+		case below && err == nil:
 			put(path, id)
+			left = 0
+		case below:
+		case line != "":
+			path, left = line, 0
+			if count, ends := strings.CutPrefix(line, admin.LeftOut); ends {
+				_, _ = fmt.Sscan(count, &left)
+			}
 		}
 	}
 	return left

@@ -17,6 +17,9 @@ func TestWatchesThatAServerLeavesOutAreCounted(t *testing.T) {
 	if left := watchesOf("/a\n\t0x12\n\n", put); left != 0 {
 		t.Errorf("%d left out of a whole list", left)
 	}
+	if left := watchesOf("/a\n\t0x12\nleft out: 9\n\t0x14\n\n", put); left != 0 || seen["left out: 9"] != 0x14 {
+		t.Errorf("%d left out by the name of what somebody watches, %v", left, seen)
+	}
 	for text, want := range map[string]int{
 		`{"path_to_session_ids":{"/b":[3]}}`: 0, `{"path_to_session_ids":{"/b":[3]},"left_out":9}`: 9,
 	} {
