@@ -3,6 +3,7 @@ package zoocfg
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // Clients and servers tell each other milliseconds in 32 bits: ticks that make more are no
@@ -40,4 +41,20 @@ func told(err error) string {
 		return ""
 	}
 	return strings.TrimSpace(err.Error())
+}
+
+// A bound of sessions that is 0 is not the default, which is -1, as in Apache ZooKeeper.
+func TestSessionBoundsOfZeroAreNotTheDefaults(t *testing.T) {
+	c, err := read(t, "minSessionTimeout=0")
+	if err != nil || c.Server.SessionMin != time.Millisecond {
+		t.Errorf("the shortest session is %v, %v", c.Server.SessionMin, err)
+	}
+	const none = "maxSessionTimeout: the shortest session (6000 ms) is longer than the longest (0 ms)"
+	if _, err := read(t, "maxSessionTimeout=0"); told(err) != "zoo.cfg:3: "+none {
+		t.Errorf("the longest session is none: %v", err)
+	}
+	c, err = read(t, "minSessionTimeout=-1", "maxSessionTimeout=-1")
+	if err != nil || c.Server.SessionMin != 0 || c.Server.SessionMax != 0 {
+		t.Errorf("%v to %v, %v", c.Server.SessionMin, c.Server.SessionMax, err)
+	}
 }

@@ -288,6 +288,11 @@ func (r *reader) limits() {
 	c := &r.out.Server
 	c.ConnsPerIPMax, c.ConnsMax = max(0, c.ConnsPerIPMax), max(0, c.ConnsMax)
 	c.SnapBytes, c.LogBytesMax = max(0, c.SnapBytes), max(0, c.LogBytesMax)
+	_, capped := r.seen["maxSessionTimeout"]
+	capped = capped && c.SessionMax == 0
+	if _, given := r.seen["minSessionTimeout"]; given && c.SessionMin == 0 {
+		c.SessionMin = time.Millisecond // the least there is: 0 is the default to the server
+	}
 	c.SessionMin, c.SessionMax = max(0, c.SessionMin), max(0, c.SessionMax)
 	r.counts("autopurge.snapRetainCount", c.PurgeRetain < 3, "%d counts as 3, as in Apache ZooKeeper", c.PurgeRetain)
 	c.PurgeRetain = max(3, c.PurgeRetain)
@@ -304,7 +309,7 @@ func (r *reader) limits() {
 	if low == 0 {
 		low = 2 * c.TickTime
 	}
-	if high == 0 {
+	if high == 0 && !capped {
 		high = 20 * c.TickTime
 	}
 	r.ticks(low, high)
