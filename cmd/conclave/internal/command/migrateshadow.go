@@ -110,7 +110,7 @@ func (v *migrateShadow) run(c *cobra.Command, _ []string) error {
 // notShadowed are the settings that are the observer's own, by how their keys begin.
 var notShadowed = []string{"dataDir", "dataLogDir", "clientPort", "secureClientPort", "peerType", "admin.", "metricsProvider.",
 	"4lw.commands.whitelist", "zookeeper.4lw.commands.whitelist", "zookeeper.admin.", "audit.enable", "zookeeper.audit.enable",
-	"conclave.backup", "conclave.trace", "-"}
+	"conclave.backup", "conclave.trace", "conclave.http", "conclave.audit", "conclave.myid", "conclave.ownLine", "-"}
 
 // configure writes the zoo.cfg and the myid of the observer, and returns where it serves, and
 // the flags of Java that hold for it, which mean other things in a file.

@@ -38,6 +38,29 @@ func TestObserverHasTheFlagsOfJavaAsFlags(t *testing.T) {
 	}
 }
 
+// TestObserverHasNothingThatItsServerHasForItself: a zoo.cfg may be ready for the exchange, and its server may have been
+// exchanged already.
+func TestObserverHasNothingThatItsServerHasForItself(t *testing.T) {
+	dir, own := t.TempDir(), t.TempDir()
+	text := "tickTime=500\ndataDir=/x\nserver.1=127.0.0.1:1:2\nconclave.httpAddress=127.0.0.1:8080\nconclave.httpChanges=true\n" +
+		"conclave.myid=zk-0\nconclave.auditFile=/x/audit\nconclave.silenceMs=700\n"
+	if err := os.WriteFile(filepath.Join(dir, "zoo.cfg"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config, err := ensemble.Parse("server.1=127.0.0.1:1:2\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &migrateShadow{config: filepath.Join(dir, "zoo.cfg"), id: 254}
+	if _, _, err := v.configure(own, &moving{config: config}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(own, "zoo.cfg"))
+	if err != nil || !strings.HasPrefix(string(got), "tickTime=500\nserver.1=127.0.0.1:1:2\nconclave.silenceMs=700\ndataDir="+own) {
+		t.Errorf("%v\n%s", err, got)
+	}
+}
+
 // TestLinesOfAnyLengthArePassedOn: those after a long one, too, and one without an end.
 func TestLinesOfAnyLengthArePassedOn(t *testing.T) {
 	var out strings.Builder
