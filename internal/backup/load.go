@@ -355,7 +355,7 @@ func (b *Backup) Restore(fsys vfs.FS, options datadir.Options, s *State) (zk.Zxi
 	if newest.Epoch() > epochMax-epochsAbove {
 		return 0, fmt.Errorf("restore: no epoch fits above zxid %s, which the backup has", newest)
 	}
-	zxid := zk.MakeZxid(newest.Epoch()+epochsAbove, 0)
+	zxid := restoredAt(newest)
 	store, err := datadir.Open(fsys, options)
 	if err != nil {
 		return 0, fmt.Errorf("restore: %w", err)
@@ -367,6 +367,9 @@ func (b *Backup) Restore(fsys vfs.FS, options datadir.Options, s *State) (zk.Zxi
 	_, err = replicadisk.Begin(s.Tree(), s.Leases()).Save(store, nil)
 	return zxid, errors.Join(err, store.Close())
 }
+
+// restoredAt is where begins what is restored from a backup whose greatest zxid is newest.
+func restoredAt(newest zk.Zxid) zk.Zxid { return zk.MakeZxid(newest.Epoch()+epochsAbove, 0) }
 
 // unused refuses directories that any server has written to.
 func unused(fsys vfs.FS, store *datadir.Store) error {

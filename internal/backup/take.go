@@ -144,7 +144,7 @@ func (t *taking) begin(end zk.Zxid, known bool, least zk.Zxid) (zk.Zxid, reached
 	if err != nil {
 		return 0, 0, err
 	}
-	t.taken.Gap = t.taken.Gap || known && base > end
+	t.taken.Gap = t.taken.Gap || known && base > end && base != restoredAt(t.pieces.newest())
 	reach, err := t.reach(base, time.Time{}, true)
 	return base, reach, err
 }
