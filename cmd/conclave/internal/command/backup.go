@@ -124,7 +124,7 @@ func (v *backupTaking) run(c *cobra.Command, args []string) error {
 	}
 	b, err := backup.Open(ctx, place)
 	if err != nil {
-		return cli.Failed(err, "name a place that can be read and written")
+		return failedOn(err, "name a place that can be read and written")
 	}
 	end := whileDoing(c, "copying")
 	taken, err := b.Take(ctx, source, backup.Options{Snapshot: v.snapshot, SnapshotEvery: v.every})
@@ -269,7 +269,7 @@ func explainTake(err error) error {
 	case vfs.IsCorruption(err):
 		return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "`conclave check` reads the whole directory; see \"Recovery\" in docs/operations.md"}
 	}
-	return cli.Failed(err, "nothing that was taken before has changed; try again")
+	return failedOn(err, "nothing that was taken before has changed; try again")
 }
 
 // prove loads the end of the backup.
@@ -322,7 +322,7 @@ func readBackup(ctx context.Context, keys *backupKeys, name string) (*backup.Bac
 	}
 	b, err := backup.Open(ctx, place)
 	if err != nil {
-		return nil, cli.Failed(err, "name the place that `conclave backup take` wrote to")
+		return nil, failedOn(err, "name the place that `conclave backup take` wrote to")
 	}
 	if len(b.Ranges()) == 0 {
 		return nil, cli.NotFound(fmt.Errorf("%s holds no backup", redact.URL(name)), "name the place that `conclave backup take` wrote to")
@@ -469,7 +469,7 @@ restored. The newest snapshot, and the log after it, always stay.`,
 			defer unlock()
 			b, err := backup.Open(c.Context(), place)
 			if err != nil {
-				return cli.Failed(err, "name a place that can be written")
+				return failedOn(err, "name a place that can be written")
 			}
 			removed, err := b.Prune(c.Context(), time.Now().Add(-keep))
 			if err != nil {

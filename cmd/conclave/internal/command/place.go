@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -148,7 +149,7 @@ func (k *backupKeys) lock(ctx context.Context, place string) (sealed *sealed.Pla
 	case errors.Is(err, vfs.ErrLocked):
 		return nil, nil, cli.Failed(err, "another backup is being taken: wait for it")
 	case err != nil:
-		return nil, nil, cli.Failed(err, "name a directory that can be written")
+		return nil, nil, failedOn(err, "name a directory that can be written")
 	}
 	unlock = func() { _ = dir.Close() }
 	if sealed, err = k.over(dir); err != nil {
@@ -163,6 +164,18 @@ func (k *backupKeys) openURL(ctx context.Context, scheme, place string) (*sealed
 		return nil, cli.Failed(err, "write for example "+placeExamples[scheme])
 	}
 	return k.over(under)
+}
+
+// failedOn is an error of a directory or a place: with a hint of its own where the system refuses
+// what is asked of it, else with the one that is given.
+func failedOn(err error, hint string) error {
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		hint = "run it as the user to whom the files belong, or name what this user may use"
+	case errors.Is(err, vfs.ErrNoSpace):
+		hint = "the disk is full: make space there, or name a directory on another one, and try again"
+	}
+	return cli.Failed(err, hint)
 }
 
 // explainKeys tells what to do about keys that are missing; nil for another error.

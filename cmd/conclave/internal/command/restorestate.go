@@ -114,7 +114,7 @@ func (v *restoring) directory(c *cobra.Command, from string, m backup.Moment) er
 		begins, err := b.Restore(osfs.New(), datadir.Options{DataDir: v.into, LogDir: v.logDir}, state)
 		end()
 		if err != nil {
-			return cli.Failed(err, "name a directory without data; nothing of what is there was changed")
+			return failedOn(err, "name a directory without data; nothing of what is there was changed")
 		}
 		answer.Begins = begins.String()
 	}
