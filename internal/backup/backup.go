@@ -197,6 +197,22 @@ func (all pieces) newest() zk.Zxid {
 	return greatest
 }
 
+// Keep prunes what no state of the last so long needs: counted from now, or from the last
+// transaction if that was before, for the clock may be wrong, and a backup that does not grow is
+// not to shrink.
+func (b *Backup) Keep(ctx context.Context, now time.Time, long time.Duration) ([]string, error) {
+	var last piece
+	for _, p := range b.pieces {
+		if p.log && p.last >= last.last {
+			last = p
+		}
+	}
+	if last.log && last.time.Before(now) {
+		now = last.time
+	}
+	return b.Prune(ctx, now.Add(-long))
+}
+
 // Prune removes the pieces that no state at or after a moment needs, and returns their
 // names. The newest snapshot from which a state can be restored and what comes after it always stay.
 func (b *Backup) Prune(ctx context.Context, before time.Time) ([]string, error) {

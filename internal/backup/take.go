@@ -214,9 +214,10 @@ func (t *taking) snapshotDue() bool {
 	if t.options.Snapshot {
 		return true
 	}
-	newest := snapshots[len(snapshots)-1]
-	return t.options.SnapshotEvery > 0 && t.source.Now().Sub(newest.time) >= t.options.SnapshotEvery &&
-		len(t.snapshots) > 0 && t.snapshots[0].Zxid > newest.first
+	newest, every := snapshots[len(snapshots)-1], t.options.SnapshotEvery
+	age := t.source.Now().Sub(newest.time)
+	old := age >= every || age <= -every // it is of a wrong clock, and may not get old for years
+	return every > 0 && old && len(t.snapshots) > 0 && t.snapshots[0].Zxid > newest.first
 }
 
 // takeSnapshot copies the newest snapshot that is whole and returns its zxid: in a new

@@ -191,7 +191,7 @@ func (r *Runner) take(ctx context.Context, s Server) (taken backup.Taken, err er
 		return taken, err
 	}
 	if r.settings.KeepFor > 0 {
-		if _, err := b.Prune(p.ctx, c.Wall().Add(-r.settings.KeepFor)); err != nil {
+		if _, err := b.Keep(p.ctx, c.Wall(), r.settings.KeepFor); err != nil {
 			return taken, fmt.Errorf("what was taken is safe, and what is old was not removed: %w", err)
 		}
 	}

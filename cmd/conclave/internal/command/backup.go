@@ -139,7 +139,7 @@ func (v *backupTaking) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	if v.keep > 0 {
-		if _, err := b.Prune(ctx, time.Now().Add(-v.keep)); err != nil {
+		if _, err := b.Keep(ctx, time.Now(), v.keep); err != nil {
 			return cli.Failed(err, "what was taken is safe; `conclave backup prune` tries it again")
 		}
 	}
@@ -449,7 +449,8 @@ func newBackupPrune() *cobra.Command {
 		Short:   "Remove what no recent state needs",
 		Example: `  conclave backup prune /backup --keep-for 720h`,
 		Long: `Removes the files without which every state of the last so long can still be
-restored. The newest snapshot, and the log after it, always stay.`,
+restored: counted from now, or from the last transaction in it, if that was before.
+The newest snapshot, and the log after it, always stay.`,
 		Args: takes(0, "BACKUP"),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := output.printer(c)
@@ -471,7 +472,7 @@ restored. The newest snapshot, and the log after it, always stay.`,
 			if err != nil {
 				return failedOn(err, "name a place that can be written")
 			}
-			removed, err := b.Prune(c.Context(), time.Now().Add(-keep))
+			removed, err := b.Keep(c.Context(), time.Now(), keep)
 			if err != nil {
 				return cli.Failed(err, "what is left is whole: try again")
 			}
