@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
+	"strings"
 
+	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
@@ -57,14 +60,45 @@ func (l *Links) Recheck() {
 func (v *Votes) Recheck() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for id, p := range v.mu.peers {
-		if c := p.conn; c != nil && !v.mu.closed {
-			v.tasks.Go(func() {
-				if err := v.o.Hosts.acts(c.socket, id); err != nil {
-					v.refused.log(v.o.Logger, slog.LevelWarn, "end a connection to the election port", c.socket, err)
-					c.close()
-				}
-			})
+	for _, p := range v.mu.peers {
+		if p.conn != nil {
+			v.recheck(p.conn)
 		}
+	}
+}
+
+// recheck judges who has dialed a connection by the hosts of now. Called with mu held.
+func (v *Votes) recheck(c *voteConn) {
+	if v.mu.closed {
+		return
+	}
+	v.tasks.Go(func() {
+		if err := v.o.Hosts.acts(c.socket, c.peer.id); err != nil {
+			v.refused.log(v.o.Logger, slog.LevelWarn, "end a connection to the election port", c.socket, err)
+			c.close()
+		}
+	})
+}
+
+// joined is for a stranger whose number a configuration has come to name. Nobody has judged where
+// it said that it listens: somebody else may be there, with a certificate of its own. So the server
+// of that number is not looked for at another host than its own, and a connection that was dialed to
+// one is not with it. What it has dialed itself is judged now. Called with mu held.
+func (v *Votes) joined(p *votePeer) {
+	if v.o.Hosts == nil {
+		return
+	}
+	hosts := v.o.Hosts(p.id)
+	own := func(host string) bool {
+		return len(hosts) == 0 || slices.ContainsFunc(hosts, func(one string) bool { return strings.EqualFold(one, host) })
+	}
+	p.advertised = slices.DeleteFunc(slices.Clone(p.advertised), func(a peerwire.Address) bool { return !own(a.Host) })
+	p.stopDialing()
+	switch c := p.conn; {
+	case c == nil:
+	case c.dialed == "":
+		v.recheck(c)
+	case !own(c.dialed):
+		p.disconnect()
 	}
 }

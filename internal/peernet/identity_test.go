@@ -1,12 +1,16 @@
 package peernet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -129,6 +133,79 @@ func TestConfigurationEndsConnectionsOfStrangers(t *testing.T) {
 		member.receives(t, quorum.ID(2+i), int64(10+i))
 		raw.Close()
 	}
+}
+
+// A stranger was let in under a number, and dialed back where it said that it listens, which is where
+// its own certificate is for. It is not the member that a configuration gives the number to: neither on
+// that connection, nor when the member is down and looked for.
+func TestMembersAreNotLookedForWhereAStrangerIs(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	var named atomic.Pointer[map[quorum.ID][]string]
+	named.Store(&map[quorum.ID][]string{})
+	strange := listen(t, "127.0.0.1:0")
+	must(t, strange.(*net.TCPListener).SetDeadline(time.Now().Add(patience)))
+	tried := make(chan string, 1000)
+	member := newParticipant(t, 5, passes{listen(t, "127.0.0.1:0"), "stranger"}, b, func(o *VotesOptions) {
+		o.Hosts = func(id quorum.ID) []string { return (*named.Load())[id] }
+		o.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			tried <- address
+			if !strings.HasPrefix(address, "stranger:") {
+				return nil, syscall.ECONNREFUSED
+			}
+			return new(net.Dialer).DialContext(ctx, network, strange.Addr().String()) // and its certificate is for that host
+		}
+	})
+	ends(t, dialParticipant(t, member, 4, peerwire.Address{Host: "stranger", Port: 7}))
+	if at := get(t, "a dial", tried); at != "stranger:7" {
+		t.Fatal(at)
+	}
+	socket, err := strange.Accept()
+	must(t, err)
+	defer socket.Close()
+	must(t, socket.SetDeadline(time.Now().Add(patience)))
+	raw := rawPeer{t, socket.(*net.TCPConn)}
+	_, err = readInitial(raw)
+	must(t, err)
+	raw.send(notification(4, 1))
+	member.receives(t, 4, 1)
+
+	named.Store(&map[quorum.ID][]string{4: {"four"}})
+	b.set(4, peerwire.Address{Host: "four", Port: 4})
+	member.Reconfigured()
+	member.Recheck()
+	ends(t, raw)
+	member.Send(4, notification(5, 2))
+	for range 5 {
+		if at := get(t, "an attempt", tried); at != "four:4" {
+			t.Fatalf("server 4 is looked for at %s", at)
+		}
+	}
+}
+
+// A configuration may come to name a number while a stranger is judged that has come under it.
+func TestStrangersAreJudgedByTheConfigurationOfNow(t *testing.T) {
+	leavesNothing(t)
+	b := newBook()
+	var member atomic.Pointer[participant]
+	var named atomic.Bool
+	member.Store(newParticipant(t, 5, passes{listen(t, "127.0.0.1:0"), "stranger"}, b, func(o *VotesOptions) {
+		o.Hosts = func(id quorum.ID) []string {
+			if !named.CompareAndSwap(false, true) {
+				return []string{"eight"}
+			}
+			b.set(8, peerwire.Address{Host: "eight", Port: 8})
+			member.Load().Reconfigured()
+			member.Load().Recheck()
+			return nil // as before
+		}
+		o.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }
+	}))
+	raw := dialParticipant(t, member.Load(), 8, peerwire.Address{Host: "stranger", Port: 1})
+	n := notification(8, 1)
+	_, _ = raw.Write(peerwire.AppendNotification(nil, &n)) // it may be gone by now
+	ends(t, raw)
+	none(t, "a vote", member.Load().notices)
 }
 
 // ticket is a proof that a third party has made: a name that is true.

@@ -220,9 +220,10 @@ func (v *Votes) meet(id quorum.ID, addresses []peerwire.Address) *votePeer {
 	switch {
 	case p == nil:
 		return v.enroll(id, addresses)
-	case len(p.addresses) == 0 && len(addresses) > 0: // it has joined
+	case len(p.addresses) == 0 && len(addresses) > 0:
 		v.estranged(p)
 		p.addresses = addresses
+		v.joined(p)
 	}
 	return p
 }
@@ -260,7 +261,7 @@ func (v *Votes) moved(p *votePeer, addresses []peerwire.Address) {
 	case len(addresses) == 0:
 		v.forget(p)
 		return
-	case len(p.addresses) == 0: // it joined, and its connection is as good as before
+	case len(p.addresses) == 0:
 		v.meet(p.id, addresses)
 	default:
 		p.disconnect()

@@ -28,6 +28,7 @@ type voteConn struct {
 	end    context.CancelFunc
 	spoke  atomic.Bool // the peer has sent something on it
 	answer bool        // to a peer that had dialed
+	dialed string      // the host for which its other end speaks; "": it has dialed
 }
 
 func (c *voteConn) close() {
@@ -66,7 +67,7 @@ func (v *Votes) welcome(socket net.Conn) {
 // turnedAway logs a connection that came to nothing. One that says nothing may be a check
 // whether the port is open, and one that came too late is of a peer that has a better one.
 func (v *Votes) turnedAway(socket net.Conn, err error) {
-	silent := []error{io.EOF, syscall.ECONNRESET, errStale, errClosed, net.ErrClosed}
+	silent := []error{io.EOF, syscall.ECONNRESET, errStale, errClosed, errJudgedBefore, net.ErrClosed}
 	if slices.ContainsFunc(silent, func(one error) bool { return errors.Is(err, one) }) {
 		v.o.Logger.Debug(refuses, slog.Any("remote", socket.RemoteAddr()), slog.Any("error", err))
 		return
@@ -82,6 +83,8 @@ var (
 	errNegative = errors.New("peernet: a negative server number")
 	errClosed   = errors.New("peernet: closed")
 	errStale    = errors.New("peernet: the peer has a newer connection")
+
+	errJudgedBefore = errors.New("peernet: the peer was judged by a configuration that has changed since; it dials again")
 )
 
 // introduced does what the verdict on a connection says, which has its place
@@ -113,6 +116,9 @@ func (v *Votes) introduced(socket net.Conn, in peerwire.Initial, place int64) er
 	if v.mu.closed {
 		return errClosed
 	}
+	if !slices.Equal(addresses, v.o.Addresses(in.Server)) {
+		return errJudgedBefore
+	}
 	p := v.meet(in.Server, addresses)
 	if place < p.place {
 		return errStale
@@ -122,7 +128,7 @@ func (v *Votes) introduced(socket net.Conn, in peerwire.Initial, place int64) er
 		p.advertised = from(socket.RemoteAddr(), in.Addresses)
 	}
 	if verdict == peerwire.Keep {
-		v.adopt(p, socket)
+		v.adopt(p, socket, "")
 		return nil
 	}
 	socket.Close()
@@ -167,11 +173,12 @@ func (v *Votes) callBack(p *votePeer) {
 }
 
 // adopt makes a connection that of p. It begins with the newest message, be it
-// one that was sent before (peernet-N2). Called with mu held.
-func (v *Votes) adopt(p *votePeer, socket net.Conn) {
+// one that was sent before (peernet-N2). Of one that was dialed the host is given. Called with mu
+// held.
+func (v *Votes) adopt(p *votePeer, socket net.Conn, dialed string) {
 	p.disconnect()
 	endUnacknowledged(socket, v.o.ConnectTimeout)
-	c := &voteConn{socket: socket, peer: p, answer: p.next.answers, ready: make(chan struct{}, 1)}
+	c := &voteConn{socket: socket, peer: p, answer: p.next.answers, dialed: dialed, ready: make(chan struct{}, 1)}
 	c.done, c.end = context.WithCancel(v.done)
 	p.conn, p.untold = c, false
 	p.next.connected()

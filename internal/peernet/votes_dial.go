@@ -132,7 +132,7 @@ func (v *Votes) connect(ctx context.Context, p *votePeer, addresses []peerwire.A
 		socket.Close()
 		return verdict, err
 	}
-	v.adoptFor(ctx, p, socket)
+	v.adoptFor(ctx, p, socket, at.Host)
 	return verdict, nil
 }
 
@@ -152,14 +152,14 @@ func (v *Votes) proved(ctx context.Context, socket net.Conn, at peerwire.Address
 	return socket.SetReadDeadline(time.Time{})
 }
 
-// adoptFor makes a connection that was dialed that of p, unless p was forgotten
+// adoptFor makes a connection to a host that was dialed that of p, unless p was forgotten
 // or sent elsewhere meanwhile.
-func (v *Votes) adoptFor(ctx context.Context, p *votePeer, socket net.Conn) {
+func (v *Votes) adoptFor(ctx context.Context, p *votePeer, socket net.Conn, host string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if p.gone || v.mu.closed || ctx.Err() != nil {
 		socket.Close()
 		return
 	}
-	v.adopt(p, socket)
+	v.adopt(p, socket, host)
 }
