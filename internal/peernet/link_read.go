@@ -26,6 +26,13 @@ const (
 	inputBytesKept = 1 << 20
 )
 
+// helloBytesMax is the longest packet of a stranger: a learner begins with a hundred bytes, which fit
+// into the memory that an input begins with. Strangers may be as many as the lobby takes, and packets as
+// long as jute.maxbuffer lets those of a learner be.
+const helloBytesMax = inputBytes
+
+var errLongHello = fmt.Errorf("peernet: its first packet has more than %d bytes", helloBytesMax)
+
 // waitMax is how long a peer has to end a connection that this side closed.
 // What it still sends meanwhile is thrown away: closing the socket on it would
 // reset the connection, and what was sent last would be lost.
@@ -125,6 +132,9 @@ func (k *link) deliver() (need int, again bool, err error) {
 	}
 	if err == nil {
 		err = found.err
+	}
+	if err == nil && !k.up && found.need-found.end > helloBytesMax {
+		err = errLongHello
 	}
 	if err == nil && found.snapshot {
 		err = k.snapshot()

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/jute"
 	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/snap"
@@ -811,6 +814,39 @@ func TestStrangersOfOneHostKeepNoLearnerOut(t *testing.T) {
 	if c := s.next("up"); c.link == 0 {
 		t.Errorf("%+v", c)
 	}
+	s.receives(zab.KindAck, 1)
+}
+
+// A stranger takes no more memory than a hello needs, however long the packets of learners may be, and
+// whatever its packet has that much of: data, or identities.
+func TestStrangersBeginWithNoLongPacket(t *testing.T) {
+	leavesNothing(t)
+	s := startServer(t, func(o *LinksOptions) { o.DataBytesMax, o.SilenceMax = 64<<20, time.Hour })
+	head := func(data, identities int32) []byte {
+		b := jute.AppendLong(jute.AppendInt(nil, int32(zab.KindAck)), 1)
+		return jute.AppendInt(jute.AppendInt(b, data), identities)
+	}
+	for what, packet := range map[string][]byte{
+		"data":       head(64<<20, 0),
+		"an id":      jute.AppendInt(head(-1, 1), 1<<20),
+		"identities": append(head(-1, peerwire.AuthBytesMax/8), make([]byte, inputBytes)...),
+	} {
+		socket := dialRaw(t, s.address)
+		_, _ = socket.Write(packet) // it may be gone by now
+		must(t, socket.SetDeadline(time.Now().Add(patience/4)))
+		if _, err := io.Copy(io.Discard, socket); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a stranger goes on with a packet of too much of %s", what)
+		}
+	}
+	hello := append(head(-1, 1000), make([]byte, 8*1000)...)
+	socket := dialRaw(t, s.address)
+	_, err := socket.Write(hello)
+	must(t, err)
+	s.next("up")
+	s.receives(zab.KindAck, 1)
+	_, err = socket.Write(slices.Concat(head(1<<20, 0), make([]byte, 1<<20), hello)) // a link may have such
+	must(t, err)
+	s.receives(zab.KindAck, 1)
 	s.receives(zab.KindAck, 1)
 }
 
