@@ -88,11 +88,20 @@ func prove(socket net.Conn, c sasl.Client) error {
 // was dialed back may have nothing to say.
 const proofWait = 500 * time.Millisecond
 
+// shaking is a connection that shakes hands before its first byte, as one of TLS does. That has its
+// own time: a network may be slow, and those who know what was revoked, too.
+type shaking interface{ Prove() (string, error) }
+
 // accepted lets a server that has dialed prove who it is, and returns the connection as
 // it is to be read from here on. It sets the deadline of the socket, in the end too.
 func (p *Proofs) accepted(socket net.Conn, deadline time.Time) (net.Conn, error) {
 	if err := socket.SetDeadline(deadline); err != nil || p == nil || p.Server == nil {
 		return socket, err
+	}
+	if s, is := socket.(shaking); is {
+		if _, err := s.Prove(); err != nil {
+			return nil, err
+		}
 	}
 	if wait := time.Now().Add(proofWait); !p.Must && wait.Before(deadline) {
 		_ = socket.SetReadDeadline(wait)

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/peerwire"
@@ -116,6 +118,52 @@ func TestForgedVotesAreNotReceived(t *testing.T) {
 		}
 	}
 	none(t, "vote", v.notices)
+}
+
+// shakes is a connection whose first byte is a handshake, which is over for good if it fails.
+type shakes struct {
+	net.Conn
+	once sync.Once
+	err  error
+}
+
+func (s *shakes) Prove() (string, error) {
+	s.once.Do(func() { _, s.err = io.ReadFull(s.Conn, make([]byte, 1)) })
+	return "", s.err
+}
+
+func (s *shakes) Read(b []byte) (int, error) {
+	if _, err := s.Prove(); err != nil {
+		return 0, err
+	}
+	return s.Conn.Read(b)
+}
+
+// While servers of before the change are taken, one whose handshake takes long is taken, too, whether
+// or not it proves itself.
+func TestSlowHandshakeIsNoSilenceOfAServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, proofs := range []*Proofs{nil, proving("between", false)} {
+			a, b := net.Pipe()
+			go func() {
+				time.Sleep(2 * proofWait)
+				_, _ = b.Write([]byte{0x16})
+				if proofs.dialed(b, "") == nil {
+					_, _ = b.Write([]byte("hello"))
+				}
+			}()
+			got := make([]byte, 5)
+			admitted, err := proving("between", false).accepted(&shakes{Conn: a}, time.Now().Add(time.Minute))
+			if err == nil {
+				_, err = io.ReadFull(admitted, got)
+			}
+			if err != nil || string(got) != "hello" {
+				t.Errorf("it says %q: %v", got, err)
+			}
+			a.Close()
+			b.Close()
+		}
+	})
 }
 
 // A server that says nothing in the exchange holds up nobody, and goes.
