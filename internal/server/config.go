@@ -76,6 +76,7 @@ type ClientConfig struct {
 	HandshakeTime  time.Duration // nio.sessionlessCnxnTimeout: a connection without a session goes after this
 	OutboxBytesMax int           // a client that does not read is disconnected beyond this
 	OutboxBudget   int64         // for all clients together; beyond it those who lag are disconnected
+	InputBudget    int64         // for the long requests of all clients that have begun and not ended
 	InFlightMax    int           // globalOutstandingLimit: requests on their way before connections are not read any more
 
 	// WatchBytesMax is how much memory the watches of all clients may take
@@ -186,7 +187,7 @@ func Default() Config {
 	return Config{
 		ClientConfig: ClientConfig{
 			TickTime: 3 * time.Second, ConnsPerIPMax: 60, NetworkBits: 128, FrameBytesMax: wire.FrameBytesMax, HandshakeTime: 10 * time.Second,
-			OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InFlightMax: 1000, EphemeralBytesMax: 8 << 20, WatchBytesMax: 2 << 30,
+			OutboxBytesMax: 64 << 20, OutboxBudget: 512 << 20, InputBudget: 512 << 20, InFlightMax: 1000, EphemeralBytesMax: 8 << 20, WatchBytesMax: 2 << 30,
 			ReapInterval: time.Minute, ReapPerMinute: 10000, Throttle: defaultThrottles(),
 		},
 		StorageConfig: StorageConfig{

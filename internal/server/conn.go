@@ -102,7 +102,7 @@ func newConn(s *Server, socket net.Conn) *conn {
 	c.identities = auth.Connected(c.remote.Addr().String())
 	c.admitted = s.cfg.Auth.Admits(c.identities)
 	c.out.conn = c
-	c.input.init(socket, s.cfg.FrameBytesMax)
+	c.input.init(c, socket, s.cfg.FrameBytesMax)
 	return c
 }
 
@@ -122,7 +122,7 @@ func (c *conn) serve() {
 
 // serveOn handles requests until the client is idle, which a heartbeat tells, or the end.
 func (c *conn) serveOn() {
-	c.input.begin()
+	c.input.begin(c)
 	for !c.ended && c.step() {
 		if c.idles {
 			c.idle()
@@ -153,6 +153,7 @@ func (c *conn) awaitLast() {
 }
 
 func (c *conn) close() {
+	c.begins(0)
 	c.leavePaces()
 	c.belongNoMore()
 	c.shut()

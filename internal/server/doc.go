@@ -28,7 +28,7 @@
 //	throttle.go     what is refused or waits where ZooKeeper's throttles are on
 //	pace.go         what waits or is refused because it comes too fast
 //	outbox.go       gathers replies and events of a connection, writes them
-//	laggards.go     whom to disconnect when all outboxes hold too much
+//	laggards.go     whom to disconnect when all outboxes, or requests that do not end, hold too much
 //	commands.go     four-letter words instead of a handshake
 //	reports.go      what operators ask for, one of a kind at a time
 //	expire.go       ends a session for a test

@@ -26,6 +26,7 @@ type input struct {
 
 // reading is what an input has while the connection has its goroutine.
 type reading struct {
+	of    *conn  // that counts what a long request takes; nil: nobody does
 	rest  []byte // of the scratch buffer: still to be handled
 	most  int    // of the next read
 	aside int    // for the next read from a socket that cannot be polled
@@ -35,20 +36,20 @@ type reading struct {
 	err   error
 }
 
-func (in *input) init(socket net.Conn, frameMax int) {
+func (in *input) init(c *conn, socket net.Conn, frameMax int) {
 	in.socket, in.frameMax = socket, frameMax
 	if tcp, ok := socket.(*net.TCPConn); ok && polled {
 		if raw, err := tcp.SyscallConn(); err == nil {
 			in.raw = raw
 		}
 	}
-	in.begin()
+	in.begin(c)
 }
 
 // begin is for a connection that has its goroutine again.
-func (in *input) begin() {
+func (in *input) begin(c *conn) {
 	if in.reading == nil {
-		in.reading = &reading{poll: in.tryRead}
+		in.reading = &reading{of: c, poll: in.tryRead}
 	}
 }
 
@@ -138,14 +139,17 @@ func (in *input) read(most int) (*scratch, error) {
 // kept: to carry it into a scratch and back with every byte that comes would
 // let a slow sender cost any amount of work.
 func (in *input) gather() error {
+	gathered := false
 	for len(in.partial) >= wire.PrefixBytes {
 		n, err := wire.FrameLength(in.partial, in.frameMax)
 		missing := wire.PrefixBytes + n - len(in.partial)
 		if err != nil || n <= inputBytes/2 || missing <= 0 {
-			return nil
+			break
 		}
 		if len(in.partial) == cap(in.partial) {
 			in.partial = slices.Grow(in.partial, min(len(in.partial), missing))
+			in.of.begins(cap(in.partial))
+			gathered = true
 		}
 		space := in.partial[len(in.partial):cap(in.partial)]
 		got, err := in.readInto(space[:min(len(space), missing)])
@@ -154,7 +158,34 @@ func (in *input) gather() error {
 		}
 		in.partial = in.partial[:len(in.partial)+got]
 	}
+	if gathered {
+		in.of.begins(0)
+	}
 	return nil
+}
+
+// unfinishedLeast is how many of the longest requests may have begun, however long they may be.
+const unfinishedLeast = 16
+
+// begins notes how much memory a long request takes that has begun and not ended, 0 if it has.
+// Many clients may have one, before they have proved anything. Where those of all take too much, the
+// connection goes that has held most for longest, of the host that has: its session stays. Nobody
+// counts for an input of no connection.
+func (c *conn) begins(bytes int) {
+	if c == nil {
+		return
+	}
+	s := c.server
+	budget := max(s.cfg.InputBudget, unfinishedLeast*int64(s.cfg.FrameBytesMax))
+	for all := s.unfinished.hold(c, bytes); all > budget; {
+		worst := s.unfinished.worst(s.monoMs())
+		if worst == nil {
+			return // they have ended meanwhile
+		}
+		all = s.unfinished.hold(worst, 0)
+		s.refused(refusedBegun, worst.remote)
+		worst.shut()
+	}
 }
 
 // readInto waits until something has come; nothing is the end.

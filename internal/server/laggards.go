@@ -14,10 +14,11 @@ import (
 )
 
 // laggards are the connections whose clients have not taken more than outboxCrowded of
-// what they were sent.
+// what they were sent; or, of Server.unfinished, that have begun a long request and not ended it.
 type laggards struct {
-	mu  sync.Mutex
-	all map[*conn]lag
+	mu    sync.Mutex
+	all   map[*conn]lag
+	bytes int64 // of all of them
 }
 
 type lag struct {
@@ -27,13 +28,23 @@ type lag struct {
 
 // note takes note of what waits for a client.
 func (l *laggards) note(c *conn, bytes int) {
+	if bytes <= outboxCrowded {
+		bytes = 0
+	}
+	l.hold(c, bytes)
+}
+
+// hold takes note of what a client has held since it last held nothing, and returns how much all
+// of them hold.
+func (l *laggards) hold(c *conn, bytes int) (all int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before, lagged := l.all[c]
+	l.bytes += int64(bytes - before.bytes)
 	switch {
-	case bytes <= outboxCrowded:
+	case bytes == 0:
 		delete(l.all, c)
-		return
+		return l.bytes
 	case !lagged:
 		before.sinceMs = c.server.monoMs()
 	}
@@ -41,6 +52,7 @@ func (l *laggards) note(c *conn, bytes int) {
 		l.all = make(map[*conn]lag)
 	}
 	l.all[c] = lag{bytes, before.sinceMs}
+	return l.bytes
 }
 
 // held is how much a client has held and for how long: one that asks for much and reads it

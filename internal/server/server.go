@@ -65,6 +65,7 @@ type Server struct {
 	outboxBytes   atomic.Int64  // in all outboxes, and with their writers
 	log           *logQueue
 	laggards      laggards
+	unfinished    laggards // see conn.begins
 	many          struct { // outboxes, none of them crowded
 		sync.Mutex
 		againMs int64 // when they may be looked at again

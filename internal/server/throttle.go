@@ -169,6 +169,7 @@ const (
 	refusedPace
 	refusedIdentity
 	refusedWatch
+	refusedBegun
 	refusals
 )
 
@@ -181,6 +182,7 @@ var refusalTexts = [refusals]string{
 	refusedStale:     "a request was dropped with its connection: it was stale when it had its turn, see request_throttle_drop_stale",
 	refusedPace:      "a request was refused: its client asks for too much in a second, see conclave.sessionRequestsPerSecond and its like",
 	refusedIdentity:  "a connection was refused: its client has proved an identity that has too many, see conclave.identityConnectionsMax",
+	refusedBegun:     "a connection was closed: its client has begun a long request and does not end it, and those of all clients take too much memory",
 	refusedWatch:     "a watch was refused: there are too many, see conclave.sessionWatchesMax, conclave.identityWatchesMax and conclave.watchesMax",
 }
 
