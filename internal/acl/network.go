@@ -45,3 +45,32 @@ func addressOf(text string) (netip.Addr, error) {
 }
 
 var errNoAddress = errors.New("no address")
+
+// AppendAddress appends an address as Java's getHostAddress writes it, without a zone: IPv6 has all its
+// groups.
+func AppendAddress(b []byte, address netip.Addr) []byte {
+	if address = address.Unmap(); address.Is4() {
+		return address.AppendTo(b)
+	}
+	bytes := address.As16()
+	for i := 0; i < len(bytes); i += 2 {
+		if i > 0 {
+			b = append(b, ':')
+		}
+		b = strconv.AppendUint(b, uint64(bytes[i])<<8|uint64(bytes[i+1]), 16)
+	}
+	return b
+}
+
+// WriteAddress writes the address of a connection so, with its zone; what is none stays.
+func WriteAddress(text string) string {
+	address, err := netip.ParseAddr(text)
+	if err != nil {
+		return text
+	}
+	written := string(AppendAddress(nil, address))
+	if zone := address.Unmap().Zone(); zone != "" {
+		written += "%" + zone
+	}
+	return written
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/acl"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -212,23 +213,14 @@ func appendAddress(b []byte, client []zk.Identity) []byte {
 	return b
 }
 
-// appendIP appends an address as Java's getHostAddress writes it: IPv6 has all its groups.
+// appendIP appends an address as Java's getHostAddress writes it.
 func appendIP(b []byte, text string) []byte {
 	address, err := netip.ParseAddr(text)
-	switch {
-	case err != nil:
+	if err != nil {
 		return escape(b, text, ',')
-	case address.Unmap().Is4():
-		return address.Unmap().AppendTo(b)
 	}
-	bytes := address.As16()
-	for i := 0; i < len(bytes); i += 2 {
-		if i > 0 {
-			b = append(b, ':')
-		}
-		b = strconv.AppendUint(b, uint64(bytes[i])<<8|uint64(bytes[i+1]), 16)
-	}
-	if zone := address.Zone(); zone != "" {
+	b = acl.AppendAddress(b, address)
+	if zone := address.Unmap().Zone(); zone != "" {
 		b = escape(append(b, '%'), zone, ',')
 	}
 	return b

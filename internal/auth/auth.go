@@ -167,9 +167,12 @@ func validDigest(id string) bool {
 
 // User returns the name by which whoAmI shows an identity.
 func (r *Rules) User(id zk.Identity) string {
-	if id.Scheme == "digest" {
+	switch id.Scheme {
+	case "digest":
 		user, _, _ := strings.Cut(id.ID, ":")
 		return user
+	case "ip":
+		return acl.WriteAddress(id.ID)
 	}
 	if _, ok := r.scheme(id.Scheme); !ok {
 		return ""

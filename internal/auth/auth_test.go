@@ -98,6 +98,20 @@ func TestFixCompletesAndRefuses(t *testing.T) {
 	}
 }
 
+func TestUsersAreNamedAsApacheNamesThem(t *testing.T) {
+	r := Rules{X509: true, SASL: true}
+	for id, want := range map[zk.Identity]string{
+		{Scheme: "ip", ID: "10.0.0.1"}: "10.0.0.1", {Scheme: "ip", ID: "::1"}: "0:0:0:0:0:0:0:1",
+		{Scheme: "ip", ID: "fd00::a:0:12"}: "fd00:0:0:0:0:a:0:12", {Scheme: "ip", ID: "::ffff:10.0.0.1"}: "10.0.0.1",
+		{Scheme: "ip", ID: "fe80::1%eth0"}: "fe80:0:0:0:0:0:0:1%eth0", {Scheme: "ip", ID: "pipe"}: "pipe",
+		{Scheme: "digest", ID: "bob:hash"}: "bob", {Scheme: "x509", ID: "CN=a"}: "CN=a", {Scheme: "sasl", ID: "bob"}: "bob", Super: "",
+	} {
+		if got := r.User(id); got != want {
+			t.Errorf("%v is %q, want %q", id, got, want)
+		}
+	}
+}
+
 func TestMaskHidesHashes(t *testing.T) {
 	got := Mask([]zk.ACL{entry(1, "digest", "bob:xyz="), entry(1, "ip", "1.2.3.4")})
 	if got[0].ID != "bob:x" || got[1].ID != "1.2.3.4" {
