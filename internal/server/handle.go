@@ -628,6 +628,9 @@ func (c *conn) failed(err error) zk.Code {
 
 // authenticate adds what a credential proves to the connection's identities.
 func (c *conn) authenticate(r *zk.Request) zk.Code {
+	if r.Scheme == "x509" && c.certified() {
+		return zk.OK // whatever it says: Apache's server looks at the certificate again, and at nothing else
+	}
 	proved, err := c.server.reader.Auth.Authenticate(r.Scheme, r.Data, c.remote.Addr().String())
 	c.server.noteEnsemble(r, err)
 	if err != nil {
@@ -640,6 +643,12 @@ func (c *conn) authenticate(r *zk.Request) zk.Code {
 		c.server.noteGuess(c.remote)
 	}
 	return c.proved(proved)
+}
+
+// certified reports whether the client has proved a certificate.
+func (c *conn) certified() bool {
+	return c.rare != nil && c.rare.client != "" ||
+		slices.ContainsFunc(c.identities, func(id zk.Identity) bool { return id.Scheme == "x509" })
 }
 
 // noteGuess counts a wrong password of the super user. Its client is told what Apache tells

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
+	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +109,31 @@ func TestNobodyIsServedWhoHasProvedNothingOfWhatIsEnforced(t *testing.T) {
 	if code, _ := p.do(zk.Request{Op: zk.OpExists, Path: "/a"}); code != zk.ErrNoNode {
 		t.Errorf("who has proved it gets %v: the create of one who had not was done, or this was not", code)
 	}
+}
+
+// A client that has proved a certificate may ask for its scheme as well, and is nobody else by what it says.
+// One without a certificate is refused.
+func TestSchemeOfCertificatesIsForThoseWhoHaveOne(t *testing.T) {
+	alice := zk.Request{Op: zk.OpAuth, Scheme: "x509", Data: []byte("CN=alice")}
+	for _, groups := range []bool{false, true} {
+		s := start(t, vfs.NewMem(), func(c *Config) {
+			c.Auth.X509, c.Auth.Groups.On = true, groups
+			c.SecureClients = func(l net.Listener, _ bool) net.Listener { return certifiedAll{l, "CN=bob"} }
+		})
+		p := dial(t, s, nil)
+		if code, _ := p.do(alice); code != zk.OK {
+			t.Errorf("with groups %v: %v", groups, code)
+		}
+		want := []zk.Identity{{Scheme: "ip", ID: "127.0.0.1"}, {Scheme: "x509", ID: "CN=bob"}}
+		if _, res := p.do(zk.Request{Op: zk.OpWhoAmI}); !slices.Equal(res.Who, want) {
+			t.Errorf("with groups %v: it is %v", groups, res.Who)
+		}
+	}
+	p := dial(t, start(t, vfs.NewMem(), func(c *Config) { c.Auth.X509 = true }), nil)
+	if code, _ := p.do(alice); code != zk.ErrAuthFailed {
+		t.Errorf("without a certificate: %v", code)
+	}
+	gone(t, p)
 }
 
 // A client that has a JAAS file begins with SASL, whatever the server asks for. Where there is none
