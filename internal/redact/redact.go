@@ -6,6 +6,8 @@
 //	redact-R1  Nothing is shown that stands before an @, wherever that is: a password that
 //	           is not escaped may have slashes, commas and question marks.
 //	redact-R2  Of the value of a parameter whose name speaks of a secret nothing is shown.
+//	redact-R3  Of a text without a scheme nothing is shown that stands after such a name and an =:
+//	           it may be what a database calls a connection string, in which a value has quotes.
 //
 // It does not parse: net/url quotes what it cannot read.
 package redact
@@ -29,17 +31,42 @@ func URL(text string) string {
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
 		rest = hidden + rest[at:]
 	}
+	if !found {
+		return upToSecret(rest)
+	}
 	rest, query, found := strings.Cut(rest, "?")
 	if !found {
 		return scheme + rest
 	}
-	parameters := strings.Split(query, "&")
-	for i, parameter := range parameters {
+	var b strings.Builder
+	for query != "" {
+		end := strings.IndexAny(query, "&;")
+		if end < 0 {
+			end = len(query)
+		}
+		parameter := query[:end]
 		if name, _, assigned := strings.Cut(parameter, "="); assigned && isSecret(name) {
-			parameters[i] = name + "=" + hidden
+			parameter = name + "=" + hidden
+		}
+		b.WriteString(parameter)
+		b.WriteString(query[end:min(end+1, len(query))])
+		query = query[min(end+1, len(query)):]
+	}
+	return scheme + rest + "?" + b.String()
+}
+
+// upToSecret returns a text up to the first value that has a name of a secret.
+func upToSecret(text string) string {
+	for at := range len(text) {
+		if text[at] != '=' {
+			continue
+		}
+		name := strings.TrimRight(text[:at], " \t")
+		if isSecret(name[strings.LastIndexAny(name, " \t,;&?")+1:]) {
+			return text[:at+1] + hidden
 		}
 	}
-	return scheme + rest + "?" + strings.Join(parameters, "&")
+	return text
 }
 
 func isSecret(name string) bool {

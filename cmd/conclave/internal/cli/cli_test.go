@@ -66,7 +66,8 @@ func TestStoresAreParsed(t *testing.T) {
 
 func TestErrorsOfStoresShowNoPassword(t *testing.T) {
 	for _, text := range []string{"zk://me:secret@a:1/x", "zk+tls://secret@a", "me:secret@a:1", "zk:///a?password=secret",
-		"file://me:secret@host/dir", "dir?token=secret"} {
+		"file://me:secret@host/dir", "dir?token=secret", "host=b password=secret", "host=10.0.0.1 user=me password=secret",
+		"host=/run/b password='=secret'"} {
 		got, err := ParseStore(text)
 		if err == nil || strings.Contains(err.Error(), "secret@") || strings.Contains(err.Error(), "=secret") {
 			t.Errorf("%q: %+v, %v", text, got, err)

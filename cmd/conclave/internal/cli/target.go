@@ -42,10 +42,11 @@ func ParseStore(text string) (Store, error) {
 	short, secure := strings.CutSuffix(scheme, "+tls")
 	switch short {
 	case "zk", "zookeeper":
-		if rest == "" || rest[0] == '/' {
+		servers, _, _ := strings.Cut(rest, "/")
+		if servers == "" || strings.Contains(servers, "=") { // as the connection string of a database has it
 			return Store{}, Usage(storeForms, "store %q names no server", redact.URL(text))
 		}
-		if servers, _, _ := strings.Cut(rest, "/"); strings.Contains(servers, "@") {
+		if strings.Contains(servers, "@") {
 			return Store{}, Usage("write --auth digest:USER:PASSWORD", "store %q has credentials", redact.URL(text))
 		}
 		scheme = strings.Replace(scheme, "zk", "zookeeper", 1)
