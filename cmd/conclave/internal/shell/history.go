@@ -48,6 +48,8 @@ func secret(line string) bool {
 		switch {
 		case i == 0 && strings.EqualFold(one, "addauth"):
 			return true
+		case strings.EqualFold(one, "digest") && i+1 < len(fields) && strings.Contains(fields[i+1], ":"):
+			return true // addauth with a slip of the hand in it
 		case strings.Contains(strings.ToLower(one), "digest:"), strings.Contains(one, "@") && strings.Contains(one, "://"):
 			return true
 		}

@@ -285,6 +285,7 @@ func TestCredentialsAreNotKept(t *testing.T) {
 		"get /a": true, "set /a 'b c'": true, "": false, " get /a": false, "\tget /a": false,
 		"addauth digest bob:secret": false, "AddAuth digest x": false, `"addauth" digest x:y`: false,
 		"setAcl /a digest:bob:h=:cdrwa": false, "create /a x auth::cdrwa": true, "connect zk://a:b@c:1": false, "get /a@b": true,
+		"adauth digest bob:secret": false, "auth Digest bob:secret": false, "set /a digest": true, "set /digest a:b": true,
 		"get /a\nget /b": false,
 	} {
 		if Kept(line) != want {
