@@ -130,8 +130,14 @@ func (c *conn) serveOn() {
 		}
 	}
 	defer c.close()
-	if c.ended {
+	switch {
+	case c.ended:
 		c.awaitLast()
+	case !c.out.isEnded(): // it has said what nobody can read, or its end has come
+		c.out.end()
+		c.flush()
+		c.input.drain()
+		return
 	}
 	if c.out.isEnded() {
 		c.longs.Load().answered(math.MaxUint64, c.server) // the loop has dropped it: no answers come

@@ -372,3 +372,35 @@ func TestRequestsAfterCloseSessionDoNotResetTheConnection(t *testing.T) {
 		p.socket.Close()
 	}
 }
+
+// A client that sends what is no request gets what was answered before, and then an end, as from
+// Apache's server, not a reset that may have overtaken the answers.
+func TestInputThatNobodyCanReadDoesNotResetTheConnection(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	rest := make([]byte, 300_000)
+	for what, frame := range map[string][]byte{
+		"an empty request":               {0, 0, 0, 0},
+		"a negative length":              {255, 255, 255, 255},
+		"one that is too long":           {127, 0, 0, 0},
+		"one whose parts are missing":    {0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 0, 1},
+		"an operation that nobody knows": {0, 0, 0, 8, 0, 0, 0, 9, 0, 0, 99, 1},
+	} {
+		for range 20 {
+			p := dial(t, s, nil)
+			sent := make(chan struct{})
+			p.send(zk.Request{Op: zk.OpGetData, Path: "/"})
+			go func() {
+				defer close(sent)
+				_, _ = p.socket.Write(append(frame, rest...))
+			}()
+			if h, _ := p.reply(zk.OpGetData); h.Code != zk.OK {
+				t.Fatalf("%s: the answer before it is %v", what, h.Code)
+			}
+			if _, err := io.Copy(io.Discard, p.socket); err != nil {
+				t.Fatalf("after %s: %v", what, err)
+			}
+			<-sent
+			p.socket.Close()
+		}
+	}
+}
