@@ -17,7 +17,7 @@ func variables() map[string]setting {
 		"ZOO_NOEXEC":    idle(nil, "`conclave serve` is the process of the server"),
 	}
 	for _, name := range flagVariables {
-		rows[name] = used(nil, "not set", "settings as `-Dzookeeper.name=value`, with spaces between; the file wins over them. "+
+		rows[name] = used(nil, "not set", "settings as `-Dzookeeper.name=value`, with spaces between; the file wins over them, but for what Apache takes as properties alone. "+
 			"What else is in it is for Java, and noted")
 	}
 	idles(rows, nil, whyJava, "CLASSPATH", "ZK_SERVER_HEAP", "ZOOMAIN", "JMXLOCALONLY", "JMXDISABLE", "JMXPORT", "JMXAUTH",
@@ -31,7 +31,7 @@ func variables() map[string]setting {
 }
 
 // Environment returns the settings that Apache's scripts would start Java with. They
-// stand in front of those of the file, which win. Flags that are no settings of
+// stand in front of those of the file, which win but where Apache takes a property alone. Flags that are no settings of
 // ZooKeeper's keep their dash: they are noted, not refused as mistyped keys, and without
 // their values, which may be passwords.
 func Environment(value func(name string) string) []Entry {
@@ -66,7 +66,7 @@ func Given(flags, file []Entry) (given []Entry) {
 	for _, e := range flags {
 		name := strings.TrimPrefix(e.Key, "zookeeper.")
 		s, known := r.lookUp(name)
-		if e.Value != "" && !said[name] && !(known && s.means == noMeaning) {
+		if e.Value != "" && (!said[name] || s.javaOnly) && !(known && s.means == noMeaning) {
 			given = append(given, e)
 		}
 	}

@@ -284,3 +284,26 @@ func TestFlagsOfJavaInTheEnvironmentAreJudgedAsThoseOfTheCommandLine(t *testing.
 		t.Errorf("%q %q", c.Notes, c.Remarks)
 	}
 }
+
+// Of a key that Apache takes as a Java property alone the flag counts, and not a line of the file, which has no effect
+// there: it may have stood there for years.
+func TestFlagOfWhatIsAPropertyAloneCountsForMoreThanTheFile(t *testing.T) {
+	file, err := Parse("zoo.cfg", []byte("dataDir=/data\nclientPort=2181\njute.maxbuffer=1000000\nsnapCount=50\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment := Environment(func(name string) string {
+		return map[string]string{"SERVER_JVMFLAGS": "-Djute.maxbuffer=4000000 -Dzookeeper.snapCount=60"}[name]
+	})
+	c, err := Read(append(environment, file...), disk(t, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const remark = "zoo.cfg:3: jute.maxbuffer: has no effect beside that in SERVER_JVMFLAGS, as in Apache ZooKeeper, which takes it as a Java property alone"
+	if c.Server.FrameBytesMax != 4000000 || c.Server.SnapCount != 50 || !slices.Equal(c.Remarks, []string{remark}) {
+		t.Errorf("jute.maxbuffer %d, snapCount %d, %q", c.Server.FrameBytesMax, c.Server.SnapCount, c.Remarks)
+	}
+	if given := Given(environment, file); len(given) != 1 || given[0].Key != "jute.maxbuffer" {
+		t.Errorf("given %v", given)
+	}
+}

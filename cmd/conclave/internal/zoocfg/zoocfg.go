@@ -150,8 +150,13 @@ func (r *reader) take(e Entry) {
 	if e.Line == 0 {
 		e.Key = strings.TrimPrefix(e.Key, "zookeeper.")
 	}
+	before, twice := r.seen[e.Key]
+	if twice && before.Line == 0 && e.Line != 0 && r.table[e.Key].javaOnly {
+		r.remark(&e, "has no effect beside that in %s, as in Apache ZooKeeper, which takes it as a Java property alone", before.where())
+		return
+	}
 	r.taken = append(r.taken, e)
-	if before, twice := r.seen[e.Key]; twice && before.Line != 0 && e.Line != 0 {
+	if twice && before.Line != 0 && e.Line != 0 {
 		r.remark(&e, "stands twice, line %d is not used", before.Line)
 	}
 	r.seen[e.Key] = e
