@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"slices"
 	"time"
@@ -356,11 +357,15 @@ func (b *Backup) Restore(fsys vfs.FS, options datadir.Options, s *State) (zk.Zxi
 		return 0, fmt.Errorf("restore: no epoch fits above zxid %s, which the backup has", newest)
 	}
 	zxid := restoredAt(newest)
+	snapshots, logs := options.Directories()
+	if err := unused(fsys, snapshots, logs); err != nil { // whatever else is wrong with it
+		return 0, fmt.Errorf("restore: %w", err)
+	}
 	store, err := datadir.Open(fsys, options)
 	if err != nil {
 		return 0, fmt.Errorf("restore: %w", err)
 	}
-	if err := unused(fsys, store); err != nil {
+	if err := unused(fsys, snapshots, logs); err != nil {
 		return 0, errors.Join(fmt.Errorf("restore: %w", err), store.Close())
 	}
 	s.Tree().SetLastZxid(zxid)
@@ -372,14 +377,14 @@ func (b *Backup) Restore(fsys vfs.FS, options datadir.Options, s *State) (zk.Zxi
 func restoredAt(newest zk.Zxid) zk.Zxid { return zk.MakeZxid(newest.Epoch()+epochsAbove, 0) }
 
 // unused refuses directories that any server has written to.
-func unused(fsys vfs.FS, store *datadir.Store) error {
-	for _, dir := range []string{store.SnapDir(), store.LogDir()} {
+func unused(fsys vfs.FS, dirs ...string) error {
+	for _, dir := range dirs {
 		names, err := fsys.List(dir)
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		for _, name := range names {
-			if name != "initialize" {
+			if name != "initialize" && !snap.IsTemp(name) { // such as a restore leaves that was killed
 				return fmt.Errorf("%s has a history already (%s): name an empty directory, or move what is there away", dir, name)
 			}
 		}

@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,5 +30,29 @@ func TestBackupOfWhatWasRestoredHasNoGap(t *testing.T) {
 	taken, err := b.Take(t.Context(), source, backup.Options{})
 	if err != nil || taken.Snapshot == "" || taken.Last != begins || taken.Gap {
 		t.Errorf("%+v, %v", taken, err)
+	}
+}
+
+// A restore into the directory of a server whose log is elsewhere says that it has a history, and not how to start with
+// it, nor which file of it gives the log up.
+func TestRestoreOverAHistoryWithItsLogElsewhereSaysSo(t *testing.T) {
+	w := newWritten(t)
+	w.create(one(1), one(3))
+	place := backup.OpenDir(vfs.NewMem(), "/")
+	w.take(place, one(3), backup.Options{})
+	b := open(t, place)
+	state, err := b.Load(t.Context(), backup.Moment{})
+	w.must(err)
+	disk := vfs.NewMem()
+	w.must(disk.MkdirAll("/killed/version-2"))
+	w.must(vfs.ReplaceFile(disk, "/killed/version-2/tmp.snapshot.100", "/killed/version-2/tmp", []byte("a part")))
+	if _, err := b.Restore(disk, datadir.Options{DataDir: "/killed"}, state); err != nil {
+		t.Errorf("after a restore that was killed: %v", err)
+	}
+	w.must(disk.MkdirAll("/data/version-2"))
+	w.must(vfs.ReplaceFile(disk, "/data/version-2/log-at", "/data/version-2/log-at.tmp", []byte("17\n/log/version-2\n")))
+	_, err = b.Restore(disk, datadir.Options{DataDir: "/data"}, state)
+	if err == nil || !strings.Contains(err.Error(), "/data/version-2 has a history already (log-at)") {
+		t.Errorf("%v", err)
 	}
 }
