@@ -56,6 +56,10 @@ func (r *reader) ports() {
 			add("metricsProvider.httpsPort", m.Host, m.TLSPort)
 		}
 	}
+	if host, port, err := net.SplitHostPort(r.out.HTTP.Address); err == nil {
+		number, _ := strconv.Atoi(port) // 0 is a free one
+		add("conclave.httpAddress", host, number)
+	}
 	for i, later := range all {
 		for _, first := range all[:i] {
 			if (first.key != later.key || first.votes != later.votes) && first.meets(later) {

@@ -241,3 +241,22 @@ func TestPortForClientsOnAPortForOperatorsIsNotSaved(t *testing.T) {
 		t.Errorf("%v\n%s", err, a.text("/etc/zoo.cfg"))
 	}
 }
+
+// The dashboard has a port, too: the start would fail once those for clients are open.
+func TestPortOfTheDashboardIsNoOthers(t *testing.T) {
+	for line, want := range map[string]string{
+		"conclave.httpAddress=127.0.0.1:2181":                                              "zoo.cfg:3: conclave.httpAddress: port 2181 is that of clientPort, too",
+		"conclave.httpAddress=127.0.0.1:8080\nadmin.enableServer=true":                     "zoo.cfg:3: conclave.httpAddress: port 8080 is that of admin.serverPort, too",
+		"conclave.httpAddress=127.0.0.1:8090\nadmin.enableServer=true":                     "",
+		"conclave.httpAddress=127.0.0.1:0\nadmin.enableServer=true":                        "",
+		"conclave.httpAddress=127.0.0.2:2181\nclientPortAddress=127.0.0.1":                 "",
+		"conclave.httpAddress=nowhere\nclientPortAddress=127.0.0.1":                        "", // CheckAddress refuses it
+		"conclave.httpAddress=127.0.0.1:7443\nmetricsProvider.httpsPort=7443":              "",
+		"conclave.httpAddress=[::1]:8080\nadmin.enableServer=true":                         "",
+		"conclave.httpAddress=[::1]:8080\nadmin.enableServer=true\nadmin.serverAddress=::": "zoo.cfg:3: conclave.httpAddress: port 8080 is that of admin.serverPort, too",
+	} {
+		if _, err := read(t, line); told(err) != want {
+			t.Errorf("%s:\n got %v\nwant %s", line, err, want)
+		}
+	}
+}
