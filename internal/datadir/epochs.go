@@ -69,8 +69,9 @@ func (s *Store) MadeEpochsText() string {
 }
 
 func madeEpochs(dir string, epoch uint32) string {
-	return fmt.Sprintf("%s has a history and neither %s nor %s: they begin with its epoch, %d, as for a server that was alone; "+
-		"if this one was in an ensemble, they were lost, with what it had promised since: put back both from one backup",
+	return fmt.Sprintf("%s has a history and neither %s nor %s: they begin with its epoch, %d, as for a server that was alone, "+
+		"or for what conclave restore made; if this one was in an ensemble with this history, they were lost, "+
+		"with what it had promised since: put back both from one backup",
 		dir, acceptedName, currentName, epoch)
 }
 
