@@ -151,3 +151,23 @@ func TestDigestsOfEveryHash(t *testing.T) {
 		t.Error("CRC32 is valid")
 	}
 }
+
+// What Java's X500Principal takes, and what it does not (17.0).
+func TestNamesOfCertificatesAreThoseThatJavaReads(t *testing.T) {
+	for _, name := range []string{"", " CN=a", " OID.1.2=a", "1.02=a", "1.2.3 =a", "1.2.3=#130178", "2.999=a", "C=x", "CN =a", "CN=  ", `CN=""`,
+		`CN="a" `, `CN="a"+O=b`, `CN="a,b"`, `CN="a<b"`, `CN="a\"b"`, `CN=\#a`, `CN=\E9\41`, "CN=a + O=b", "CN=a#b", "CN=a'b", "CN=a, O=b",
+		"CN=a/b", "CN=a:b", `CN=a\ `, `CN=a\"b`, `CN=a\+b`, `CN=a\,b`, "CN=a\x00b", `CN=a\41`, `CN=a\<b`, "CN=a\nb", "CN=é", "DC=x", "DNQ=x",
+		"DNQUALIFIER=x", "EMAIL=x", "GENERATION=x", "GIVENNAME=x", "INITIALS=x", "IP=x", "L=x", "O=x", "OU=x", "S=x", "SERIALNUMBER=x", "ST=x",
+		"STREET=x", "SURNAME=x", "T=x", "UID=x", "emailaddress=a@b", "oid.1.2=a", "CN=", "CN=a;O=b", "cn=a", "CN=a+O=b", "CN=a=b", "CN=#0c0161"} {
+		if !validName(name) {
+			t.Errorf("%q is refused", name)
+		}
+	}
+	for _, name := range []string{" ", "+CN=a", ",CN=a", "1.2.840.113549.1.9.1=#zz", "1.2.=a", "1.40=a", "1=a", "3.1=a", "C N=a", "CN= #ab", `CN="a"b`,
+		`CN="a\q"`, `CN="a`, "CN=#0", "CN=#0c0161 ", "CN=#0c01", "CN=#", "CN=#ab", `CN=a"b`, "CN=a+", "CN=a+b=c", "CN=a,,O=b", "CN=a;", "CN=a>b",
+		`CN=a\4`, `CN=a\`, `CN=a\q`, "GN=x", "OU=a,CN", "SN=x", "TITLE=x", "foo=bar", "CN=a,Org=b", "CN=a,", "=a", `CN=a,O="b`, "a", "E=x", "CN=a<b"} {
+		if validName(name) {
+			t.Errorf("%q is accepted", name)
+		}
+	}
+}
