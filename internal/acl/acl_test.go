@@ -65,12 +65,23 @@ func TestNetworks(t *testing.T) {
 		"1.2.3.4": "1.2.3.4/32", "1.2.3.4/8": "1.0.0.0/8", "1.2.3.4/0": "0.0.0.0/0", "fe80::1/10": "fe80::/10", "::1": "::1/128",
 		"127.000.0.01": "127.0.0.1/32", "127.0.0.01/08": "127.0.0.0/8", "+127.0.0.-0": "127.0.0.0/32",
 		"1.2.3.256": "", "1.2.3.": "", "1.2.3.4.5": "", "1.2.3.0x4": "", "1.2.3.-4": "",
+		"+1::-1": "1::ffff/128", "0001:2:3:4:5:6:7:8/64": "1:2:3:4::/64", "1:2:3:4:5:6:7::": "1:2:3:4:5:6:7:0/128", "::/0": "::/0",
+		"1:2:3:4:5:6:7": "", "1:2:3:4:5:6:7:8:9": "", "1::2::3": "", "1:2:3:4::5:6:7:8": "", "::12345": "", "::g": "", ":1::": "",
+		"64:ff9b::1.2.3.4": "", ":::": "",
 		"1.2.3": "", "1.2.3.4/33": "", "1.2.3.4/-1": "", "1.2.3.4/x": "", "::ffff:1.2.3.4": "", "fe80::1%eth0": "", "": "",
 	} {
 		got, ok := ParseNetwork(text)
 		if ok != (want != "") || ok && got != netip.MustParsePrefix(want) {
 			t.Errorf("%q is %v, %v; want %q", text, got, ok, want)
 		}
+	}
+}
+
+// An address of IPv4 comes as such, also where IPv6 carries it.
+func TestCarriedAddressesAreANetworkOfNobody(t *testing.T) {
+	network, ok := ParseNetwork("::ffff:102:304/0")
+	if !ok || network.Contains(parseAddress("1.2.3.4")) || network.Contains(parseAddress("::ffff:1.2.3.4")) {
+		t.Errorf("%v, %v", network, ok)
 	}
 }
 

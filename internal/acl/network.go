@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// ParseNetwork reads an entry of the scheme "ip": an address, or an address with a number
-// of leading bits. IPv6 text of an IPv4 address is refused, as in ZooKeeper, and numbers may have
-// leading zeros or a sign. The bits after the leading ones do not count.
+// ParseNetwork reads an entry of the scheme "ip" as Apache's server does: an address, or an address
+// with a number of leading bits. The bits after them do not count. One of IPv4 that IPv6 carries is one
+// of IPv6 here, which no connection has.
 func ParseNetwork(entry string) (netip.Prefix, bool) {
 	text, prefix, hasPrefix := strings.Cut(entry, "/")
 	address, err := addressOf(text)
-	if err != nil || address.Is4In6() || address.Zone() != "" {
+	if err != nil {
 		return netip.Prefix{}, false
 	}
 	bits := address.BitLen()
@@ -26,12 +26,15 @@ func ParseNetwork(entry string) (netip.Prefix, bool) {
 	return network, err == nil
 }
 
-// addressOf reads an address. One of IPv4 is four numbers, as Java's Integer.parseInt reads
-// them: such entries are in the data of Apache's servers.
+// addressOf reads an address, whose numbers may have leading zeros or a sign, as Java's
+// Integer.parseInt reads them: such entries are in the data of Apache's servers.
 func addressOf(text string) (netip.Addr, error) {
+	if strings.Contains(text, ":") {
+		return addressOf6(text)
+	}
 	parts := strings.Split(text, ".")
-	if strings.Contains(text, ":") || len(parts) != 4 {
-		return netip.ParseAddr(text)
+	if len(parts) != 4 {
+		return netip.Addr{}, errNoAddress
 	}
 	var address [4]byte
 	for i, part := range parts {
@@ -42,6 +45,36 @@ func addressOf(text string) (netip.Addr, error) {
 		address[i] = byte(n)
 	}
 	return netip.AddrFrom4(address), nil
+}
+
+// addressOf6 reads eight groups, of which one :: stands for any that are 0. None has dots.
+func addressOf6(text string) (netip.Addr, error) {
+	const groups = 8
+	head, tail, short := strings.Cut(text, "::")
+	first, last := groupsOf(head, !short), groupsOf(tail, false)
+	if n := len(first) + len(last); short && n >= groups || !short && n != groups {
+		return netip.Addr{}, errNoAddress
+	}
+	var address [2 * groups]byte
+	for i, group := range append(first, last...) {
+		n, err := strconv.ParseInt(group, 16, 32)
+		if err != nil || len(group) > 4 {
+			return netip.Addr{}, errNoAddress
+		}
+		if i >= len(first) {
+			i += groups - len(first) - len(last)
+		}
+		address[2*i], address[2*i+1] = byte(n>>8), byte(n)
+	}
+	return netip.AddrFrom16(address), nil
+}
+
+// groupsOf splits one side of a ::, which may have none.
+func groupsOf(text string, whole bool) []string {
+	if text == "" && !whole {
+		return nil
+	}
+	return strings.Split(text, ":")
 }
 
 var errNoAddress = errors.New("no address")
