@@ -14,12 +14,13 @@ type ensembleState struct {
 	enabled  bool // see Options.ReconfigEnabled
 	observer bool // this server takes part without a vote
 
-	inForce  *ensemble.Config // nil for a standalone server
-	next     *ensemble.Config // proposed by a reconfig that is not committed
-	learned  *ensemble.Config // proposed in a peer's log, or pending; for one election
-	pending  *ensemble.Config // see Options.Pending; nil when an established leader has decided
-	deciding *ensemble.Config // decided here, on its way into the log
-	offered  *ensemble.Config // what the leader said with NEWLEADER
+	inForce   *ensemble.Config // nil for a standalone server
+	next      *ensemble.Config // proposed by a reconfig that is not committed
+	learned   *ensemble.Config // proposed in a peer's log, or pending; for one election
+	pending   *ensemble.Config // see Options.Pending; nil when an established leader has decided
+	committed *ensemble.Config // that the log shows to be in force, newer than that of the files: for the first step
+	deciding  *ensemble.Config // decided here, on its way into the log
+	offered   *ensemble.Config // what the leader said with NEWLEADER
 
 	oracle  bool // see Options.Oracle
 	permits bool // it permits this server to go on alone
@@ -274,5 +275,15 @@ func (e *ensembleState) enter(c *ensemble.Config) (member bool) {
 func (e *ensembleState) takePending() *ensemble.Config {
 	c := e.pending
 	e.pending = nil
+	return c
+}
+
+// noteCommitted notes a configuration that the log shows to be in force, nil for none.
+func (e *ensembleState) noteCommitted(c *ensemble.Config) { e.committed = c }
+
+// takeCommitted returns the configuration that is in force by the log and not by the files, once.
+func (e *ensembleState) takeCommitted() *ensemble.Config {
+	c := e.committed
+	e.committed = nil
 	return c
 }

@@ -109,7 +109,7 @@ func (r *Replica) onLoaded(e *Event) {
 	r.adopt(e.State)
 	r.ensemble.giveUp() // it was in a history that is given up, whatever its number
 	r.tellElection()
-	if c := r.recalled(); c != nil {
+	if c := r.recalled(e.State); c != nil {
 		r.expect(c)
 	}
 	r.putConfig()
@@ -262,7 +262,7 @@ func (r *Replica) onRecovered(e *Event) {
 	r.stepPeer()
 	r.adopt(e.Recovered.State)
 	r.trust.recovered(e.Recovered)
-	r.ensemble.recall(r.recalled())
+	r.ensemble.recall(r.recalled(e.Recovered.State))
 	r.putConfig()
 	for _, link := range r.peer.Waiting() {
 		r.effects.Links = append(r.effects.Links, zab.Effect{Kind: zab.EffectClose, Link: link})

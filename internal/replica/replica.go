@@ -195,8 +195,9 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 	if found.WrongTree {
 		r.trust.doubtTree(now.MonoMs)
 	}
-	r.ensemble.recall(r.recalled())
-	r.unreadable = r.unreadableInTree()
+	r.ensemble.noteCommitted(r.committedIn(found.State))
+	r.ensemble.recall(r.recalled(found.State))
+	r.unreadable = r.unreadableIn(found.State)
 	r.putConfig()
 	r.newPeer(found.Stored)
 	r.newElection()
@@ -282,6 +283,9 @@ func (r *Replica) Step(now Now, batch []Event, clients Clients) *Effects {
 	r.steps++
 	r.longAnswers = 0
 	if r.steps == 1 && !r.ensemble.standalone() {
+		if c := r.ensemble.takeCommitted(); c != nil {
+			r.activate(c)
+		}
 		r.look()
 	}
 	if len(batch) > 0 && batch[0].Kind == EventPaused {

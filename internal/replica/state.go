@@ -18,6 +18,7 @@ type State struct {
 	loader   *tree.Loader
 	applied  tree.Applied
 	scratch  tree.Scratch // of Sum
+	configs  loggedConfigs
 }
 
 // NewState returns the state of a new ensemble, with or without TTL znodes
@@ -91,6 +92,9 @@ func (s *State) load() *tree.Loader {
 func (s *State) Finish(zxid zk.Zxid) {
 	s.load().Finish(zxid)
 	s.loader = nil
+	if text, version := reconfigIn(s.tree); version != 0 {
+		s.configs.note(text)
+	}
 }
 
 // Replay applies a transaction from the log. It reports whether the digest, if the
@@ -102,6 +106,8 @@ func (s *State) Replay(h *zk.TxnHeader, t *zk.Txn, digest zk.Digest) (equal bool
 		s.sessions[h.Session] = t.TimeoutMs
 	case zk.OpCloseSession:
 		delete(s.sessions, h.Session)
+	case zk.OpReconfig:
+		s.configs.note(t.Data)
 	}
 	return digest.Version != zk.DigestVersion || digest == s.tree.Digest()
 }

@@ -98,6 +98,7 @@ var commands = map[string]func(*player, []string){
 	"lapse":      (*player).lapse,      // lapse A: the oracle's permission has ended by itself, and nobody says so
 	"full":       (*player).full,       // full A: its disk has no space for records
 	"space":      (*player).full,       // space A: it has again
+	"unsaved":    (*player).unsaved,    // unsaved A ...: its configuration file cannot be written any more
 	"spoil":      (*player).spoil,      // spoil A PATH: its tree gets what no transaction has
 	"pending":    (*player).pending,    // pending ID MEMBER ...: all have this proposal in their files, and not in their logs, when they start
 	"show":       (*player).show,       // show: where every server is
@@ -383,6 +384,12 @@ func (p *player) paused(f []string) {
 }
 
 func (p *player) disconnect(f []string) { p.client(f[1]).leave() }
+
+func (p *player) unsaved(f []string) {
+	for _, s := range p.some(f[1:]) {
+		s.unsaved = true
+	}
+}
 
 func (p *player) full(f []string) {
 	s := p.server(f[1])

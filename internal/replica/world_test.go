@@ -48,6 +48,7 @@ type server struct {
 	observer bool
 	mem      *vfs.Mem
 	saved    *ensemble.Config // in its configuration file
+	unsaved  bool             // that cannot be written
 
 	replica  *replica.Replica // nil while it is down
 	disk     *replicadisk.Disk
@@ -322,7 +323,9 @@ func (s *server) once() {
 		s.w.vote(s, &effects.Votes[i])
 	}
 	if c := effects.Ensembles.InForce; c != nil {
-		s.saved = c
+		if !s.unsaved {
+			s.saved = c
+		}
 		s.say("configuration %s: %s", zab.FormatZxid(zk.Zxid(c.Version)), rolesOf(c))
 	}
 	s.tellRole()

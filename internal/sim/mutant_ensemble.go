@@ -74,7 +74,8 @@ func (l *link) mutateRole(m *zab.Message) {
 func (p *process) forgetReconfig(r *replica.Recovered) {
 	if p.w.is(ReconfigForgotten) {
 		p.pending = nil
-		r.State.Tree().PutConfig([]byte(p.saved.Text()), zk.Zxid(p.saved.Version), p.now().WallMs)
+		h := zk.TxnHeader{Zxid: zk.Zxid(p.saved.Version), Time: p.now().WallMs, Op: zk.OpReconfig}
+		r.State.Replay(&h, &zk.Txn{Op: zk.OpReconfig, Path: zk.ConfigPath, Data: []byte(p.saved.Text()), Version: -1}, zk.Digest{})
 	}
 }
 

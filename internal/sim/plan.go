@@ -57,6 +57,7 @@ type Plan struct {
 
 	Grouped   bool // groups and weights count: weights.go
 	SplitDirs bool // dataLogDir is another directory than dataDir
+	Unsaved   bool // files of the configuration are written late, or never: unsaved.go
 
 	Faults []Fault
 	Mutant Mutant // a known bug, put back
@@ -96,6 +97,7 @@ func Draw(seed uint64) Plan {
 	p.hasty(branch(seed, "hasty", 0))
 	p.silence(branch(seed, "silence", 0))
 	p.links(branch(seed, "links", 0))
+	p.unsaved(branch(seed, "unsaved", 0))
 	p.underOracle()
 	return p
 }

@@ -55,6 +55,7 @@ type process struct {
 
 	addressing
 	settings settings
+	filesMs  int64 // how long its configuration files take to be written
 	turns    turns
 	rot      rot
 	links    map[zab.LinkID]*link
@@ -176,6 +177,7 @@ func (p *process) start() {
 	}
 	p.life++
 	p.drawSettings()
+	p.drawFiles()
 	p.steppedMs, p.patientMs, p.masks = 0, 0, nil
 	p.fs = &vfs.Faulty{Disk: p.mem, Before: p.turns.before}
 	p.turns.begin(p)

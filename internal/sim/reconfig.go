@@ -41,12 +41,12 @@ func (p *process) findLogged() {
 
 // reachesLinks reports whether a server knows where another takes learners.
 func (p *process) reachesLinks(q *process) bool {
-	return p.knows(q, func(m *ensemble.Member) bool { return q.home.Quorum[0] == m.Quorum[0] })
+	return p.knows(q, func(m *ensemble.Member) bool { return q.isAt(m, quorumOf) })
 }
 
 // reachesVotes reports whether a server knows where another takes votes.
 func (p *process) reachesVotes(q *process) bool {
-	return p.knows(q, func(m *ensemble.Member) bool { return q.home.Election[0] == m.Election[0] })
+	return p.knows(q, func(m *ensemble.Member) bool { return q.isAt(m, electionOf) })
 }
 
 // knows reports whether another server is where a line of its says: that of the
@@ -90,9 +90,11 @@ func (p *process) propose(c *ensemble.Config) {
 	p.w.trouble.proposed(p)
 	p.w.note(p.node, "proposed", 0, zk.Zxid(c.Version), rolesOf(c))
 	p.move()
-	if !p.turns.full {
-		p.pending = c
-	}
+	p.save(func() {
+		if c.Version > p.saved.Version {
+			p.pending = c
+		}
+	})
 }
 
 func (p *process) putInForce(c *ensemble.Config) {
@@ -105,11 +107,13 @@ func (p *process) putInForce(c *ensemble.Config) {
 		w.newest = c.Version
 		w.tally.Reconfigs++
 	}
-	if !p.turns.full && !p.settings.noReconfig {
-		p.saved = c
-		if p.pending != nil && p.pending.Version <= c.Version {
-			p.pending = nil
-		}
+	if !p.settings.noReconfig {
+		p.save(func() {
+			p.saved = c
+			if p.pending != nil && p.pending.Version <= c.Version {
+				p.pending = nil
+			}
+		})
 	}
 	w.trouble.activated(p)
 	p.move()

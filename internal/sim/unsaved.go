@@ -1,0 +1,50 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/ensemble"
+)
+
+// unsaved draws, for some runs with reconfigs, that servers write their configuration files late,
+// or cannot write them: a start finds a configuration that is behind the log by any number of
+// reconfigs. Seeds up to knownSeeds are left alone.
+func (p *Plan) unsaved(r *random) { p.Unsaved = p.Reconfig && p.Seed > knownSeeds && r.oneIn(3) }
+
+// drawFiles draws when a server has written a configuration down, in each of its lives.
+func (p *process) drawFiles() {
+	p.filesMs = 0
+	if p.w.plan.Unsaved {
+		r := branch(p.w.plan.Seed, "files", p.place<<20|p.life)
+		p.filesMs = []int64{0, r.between(1, 50), r.between(50, 5000), never, never}[r.below(5)]
+	}
+}
+
+// save writes a configuration down, as the goroutine of the server does: a life that ends before
+// has not.
+func (p *process) save(write func()) {
+	switch {
+	case p.turns.full, p.filesMs == never:
+	case p.filesMs == 0:
+		write()
+	default:
+		p.later(p.filesMs, write)
+	}
+}
+
+// isAt reports whether a server listens where a line says. One whose files may be behind
+// listens by both configurations, as peers.listen does.
+func (p *process) isAt(m *ensemble.Member, kind func(*ensemble.Member) []ensemble.Address) bool {
+	lines := []*ensemble.Member{p.home}
+	if p.w.plan.Unsaved {
+		for _, c := range p.configs() {
+			if c != nil && c.Member(p.id) != nil {
+				lines = append(lines, c.Member(p.id))
+			}
+		}
+	}
+	return slices.ContainsFunc(lines, func(home *ensemble.Member) bool { return kind(home)[0] == kind(m)[0] })
+}
+
+func quorumOf(m *ensemble.Member) []ensemble.Address   { return m.Quorum }
+func electionOf(m *ensemble.Member) []ensemble.Address { return m.Election }
