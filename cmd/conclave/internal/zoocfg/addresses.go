@@ -54,3 +54,22 @@ func forAll(m *ensemble.Member) []ensemble.Address {
 	}
 	return all
 }
+
+// ownMachine remarks an address at which each machine reaches itself, where servers are on several.
+// Without reconfigs a server may have one in its own line. With them all go by the same lines, from
+// the first election on those of its leader, and would look for that server on their own machines.
+func (r *reader) ownMachine(at Entry, members []ensemble.Member) {
+	reached := func(m ensemble.Member) bool {
+		return slices.ContainsFunc(m.Quorum, func(a ensemble.Address) bool { return !a.Local() })
+	}
+	if !r.out.Server.ReconfigEnabled || !slices.ContainsFunc(members, reached) {
+		return
+	}
+	for i := range members {
+		if m := &members[i]; !reached(*m) {
+			e := r.entryOf(at, m.ID)
+			r.remark(&e, "%s leads to another machine from each, and with reconfigEnabled=true the other servers go by this line, too: "+
+				"they would not find this server when it leads. Write its host, and quorumListenOnAllIPs=true for ports on all addresses", m.Quorum[0].Host)
+		}
+	}
+}

@@ -202,6 +202,7 @@ func (r *reader) several(at Entry, config *ensemble.Config) {
 		}
 	}
 	r.sharedAddresses(at, config.Members)
+	r.ownMachine(at, config.Members)
 	if !r.standalone {
 		c.Reconfig.ParticipantsMin = 1
 	}

@@ -277,6 +277,32 @@ func TestMembersOnlyThatIsNotHeldIsRemarked(t *testing.T) {
 	}
 }
 
+// Images of containers write 0.0.0.0 into a server's own line. With reconfigs that line comes to all
+// servers, which would look for its server on their own machines.
+func TestAddressOfEachMachineIsRemarkedWithReconfigs(t *testing.T) {
+	const (
+		three = "server.1=a:2888:3888;2181\nserver.2=%s:2888:3888;2182\nserver.3=c:2888:3888;2183\n"
+		first = "/etc/zoo.cfg:6: server.2: "
+		then  = " leads to another machine from each, and with reconfigEnabled=true the other servers go by this line, too: " +
+			"they would not find this server when it leads. Write its host, and quorumListenOnAllIPs=true for ports on all addresses"
+		on = "reconfigEnabled=true\n"
+	)
+	for lines, want := range map[string]string{
+		fmt.Sprintf(three, "0.0.0.0"):        "",
+		fmt.Sprintf(three, "b") + on:         "",
+		fmt.Sprintf(three, "0.0.0.0") + on:   first + "0.0.0.0" + then,
+		fmt.Sprintf(three, "[::]") + on:      first + "0:0:0:0:0:0:0:0" + then,
+		fmt.Sprintf(three, "LocalHost") + on: first + "LocalHost" + then,
+		fmt.Sprintf(three, "127.0.0.1:2888:3888|b") + on + "multiAddress.enabled=true\n":               "",
+		"server.1=localhost:1:2;2181\nserver.2=127.0.0.1:3:4;2182\nserver.3=localhost:5:6;2183\n" + on: "",
+	} {
+		c, err := member(t, static+lines, nil)
+		if err != nil || strings.Join(c.Remarks, "\n") != want {
+			t.Errorf("%s:\n got %q, %v\nwant %q", lines, c.Remarks, err, want)
+		}
+	}
+}
+
 // A server that dials an address that two have reaches one of them, or itself. One for clients is
 // remarked.
 func TestAddressOfTwoServersIsRefused(t *testing.T) {
