@@ -130,9 +130,9 @@ func (r *Rules) Guessed(proved []zk.Identity) bool {
 func Digest(credential string) string { return (&Rules{}).Digest(credential) }
 
 // Digest returns the identity of a credential "user:password": the user, and a
-// hash of the whole credential, as text: see javaText.
+// hash of the whole credential, as text: see JavaText.
 func (r *Rules) Digest(credential string) string {
-	credential = javaText(credential)
+	credential = JavaText(credential)
 	user, _, _ := strings.Cut(credential, ":")
 	h := newHash(r.Hash)
 	h.Write([]byte(credential)) // never fails

@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// javaText returns bytes as Java makes a String of them: what is not UTF-8 becomes U+FFFD, one for
+// JavaText returns bytes as Java makes a String of them: what is not UTF-8 becomes U+FFFD, one for
 // as many bytes as could have been a beginning. Apache's servers hash a credential after that, so
 // that a password in Latin-1 has to give the same identity here.
-func javaText(text string) string {
+func JavaText(text string) string {
 	if utf8.ValidString(text) {
 		return text
 	}

@@ -37,7 +37,7 @@ func TestMalformedTextIsReplacedAsJavaDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := hex.EncodeToString([]byte(javaText(string(text)))); got != want {
+		if got := hex.EncodeToString([]byte(JavaText(string(text)))); got != want {
 			t.Errorf("%s: %s, Java %s", in, got, want)
 		}
 	}

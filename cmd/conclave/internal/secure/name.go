@@ -5,6 +5,8 @@ import (
 	"encoding/asn1"
 	"encoding/hex"
 	"strings"
+
+	"github.com/conclave-project/conclave/internal/auth"
 )
 
 // keywords are the attributes that RFC 2253 has names for (section 2.3).
@@ -43,11 +45,8 @@ func subject(c *x509.Certificate) string {
 
 func (a *attribute) text() string {
 	name, known := keywords[a.Type.String()]
-	var value string
 	if known && printable(a.Value.Tag) {
-		if _, err := asn1.Unmarshal(a.Value.FullBytes, &value); err == nil {
-			return name + "=" + escaped(value)
-		}
+		return name + "=" + escaped(auth.JavaText(string(a.Value.Bytes))) // Java reads all kinds so
 	}
 	if !known {
 		name = a.Type.String()
@@ -63,17 +62,31 @@ func printable(tag int) bool {
 	return false
 }
 
-// escaped writes a value as RFC 2253 does (section 2.4).
+// escaped writes a value as RFC 2253 does (section 2.4), and Java: all blanks at its ends are escaped.
 func escaped(value string) string {
 	var b strings.Builder
-	trimmed := strings.TrimRight(value, " ")
-	for i, r := range value {
-		special := strings.ContainsRune(`,=+<>#;"\`, r)
-		space := r == ' ' && (i == 0 || i >= len(trimmed))
-		if special || space {
+	for _, r := range value {
+		switch {
+		case r == 0:
+			b.WriteString(`\00`)
+			continue
+		case strings.ContainsRune(`,=+<>#;"\`, r):
 			b.WriteByte('\\')
 		}
 		b.WriteRune(r)
+	}
+	const blanks = " \r"
+	text := b.String()
+	rest := strings.TrimLeft(text, blanks)
+	middle := strings.TrimRight(rest, blanks)
+	return blanksEscaped(text[:len(text)-len(rest)]) + middle + blanksEscaped(rest[len(middle):])
+}
+
+func blanksEscaped(blanks string) string {
+	var b strings.Builder
+	for i := range len(blanks) {
+		b.WriteByte('\\')
+		b.WriteByte(blanks[i])
 	}
 	return b.String()
 }
