@@ -192,9 +192,10 @@ func (w *world) unhealed() error {
 	if id := w.watcher.local.Left(living); id != 0 {
 		return fmt.Errorf("session %v of one server and a client that is gone has not ended", id)
 	}
+	newest := w.newestVersion()
 	for _, p := range w.servers {
-		if at := p.replica.Config().Version; w.owed(p) && at != w.newest {
-			return fmt.Errorf("server %v goes by the configuration of %x, not of %x", p.node, at, w.newest)
+		if at := p.replica.Config().Version; w.owed(p) && at != newest {
+			return fmt.Errorf("server %v goes by the configuration of %x, not of %x", p.node, at, newest)
 		}
 	}
 	if p := w.wrongTree(); p != nil {

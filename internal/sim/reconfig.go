@@ -185,7 +185,7 @@ func (w *world) direct() {
 			if knows[p] {
 				continue
 			}
-			knows[p] = p.inForce.Version == w.newest || w.isTold(p, knows)
+			knows[p] = p.inForce.Version == w.newestVersion() || w.isTold(p, knows)
 			again = again || knows[p]
 		}
 	}

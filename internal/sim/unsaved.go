@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/zk"
 )
 
 // unsaved draws, for some runs with reconfigs, that servers write their configuration files late,
@@ -30,6 +31,15 @@ func (p *process) save(write func()) {
 	default:
 		p.later(p.filesMs, write)
 	}
+}
+
+// newestVersion is that of the newest configuration that was in force, by which all go in the
+// end. The number of a first epoch is lost with the last file that has it: another comes.
+func (w *world) newestVersion() int64 {
+	if w.plan.Unsaved && zk.Zxid(w.newest).Counter() == 0 {
+		return w.newestConfig().Version
+	}
+	return w.newest
 }
 
 // isAt reports whether a server listens where a line says. One whose files may be behind
