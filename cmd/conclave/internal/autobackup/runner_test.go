@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/client"
@@ -234,6 +235,26 @@ func TestPlaceThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	if e.told.Count(errStalled.Error()) != 1 {
 		t.Error(e.told.String())
 	}
+}
+
+// A backup that waits because it may not read faster has not stalled.
+func TestBackupAtASlowPaceGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		manual := clock.NewManual(clock.FromMillis(1000))
+		p := newPace(t.Context(), manual, 64, 10*time.Minute)
+		defer p.end()
+		done := make(chan error, 1)
+		go func() { done <- p.took(64 << 10) }()
+		time.Sleep(1024 * time.Second)
+		manual.Advance(1024 * time.Second)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(11 * time.Minute) // this is a stall
+		if err := p.took(1); err != errStalled {
+			t.Error(err)
+		}
+	})
 }
 
 func TestBackupLeavesTheDiskSpace(t *testing.T) {

@@ -45,6 +45,8 @@ func (p *pace) took(n int) error {
 		now := p.clock.Now()
 		p.free = max(p.free, now).Add(time.Duration(n) * time.Second / time.Duration(p.bytesPerSecond))
 		if p.free.Sub(now) > aheadMax {
+			p.stalled.Stop() // it waits for itself
+			defer p.moved()
 			timer := p.clock.Timer(p.free)
 			defer timer.Stop()
 			select {
