@@ -142,6 +142,10 @@ site: ## the documentation as a site, in SITE=bin/site, with a search and the la
 	rm -rf $(SITE)
 	go run ./cmd/conclave docs --export $(SITE)
 
+.PHONY: interop-upstream
+interop-upstream: ## the tests that ZooKeeper and Curator publish beside their libraries, on Conclave; twenty minutes; KIND=apache-3.9.5 for comparison
+	go run ./test/interop/run -suites zookeeper,curator -kind $(or $(KIND),conclave)
+
 .PHONY: interop-ensemble
 interop-ensemble: ## ensembles of Conclave and Apache ZooKeeper in every mixture, under load; rolling replacement; reconfig
 	go run ./test/interop/run -ensemble conclave,conclave,conclave

@@ -7,6 +7,10 @@
 // Conclave serves, and the other way round, with every znode, stat, ACL and
 // session as it was. And Apache's client proves who it is by SASL, with a real KDC.
 //
+// The folder upstream has other people's tests run: those that ZooKeeper and Curator
+// publish beside their libraries, unmodified. A property names the class by which they start servers;
+// ours starts a process of Conclave.
+//
 // The variable INTEROP_KIND names the server that meets Apache: "conclave", if
 // it is not set, or "apache-VERSION".
 package interop

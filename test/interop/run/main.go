@@ -2,7 +2,8 @@
 
 // Command run proves a server against clients that others wrote: Apache's Java
 // client, Curator, kazoo, go-zookeeper and the C client, all unmodified, and
-// exchanges data directories with Apache ZooKeeper.
+// exchanges data directories with Apache ZooKeeper. By name it runs the tests that
+// ZooKeeper and Curator publish beside their libraries.
 //
 // In goes the kind of server (Conclave of this tree, or an Apache release for
 // comparison), the kinds of an ensemble of which the clients use a follower, or
@@ -63,7 +64,7 @@ func run(ctx context.Context, args []string) int {
 	kind := flags.String("kind", "conclave", "server to start: conclave or apache-VERSION")
 	server := flags.String("server", "", "host:port of a server that runs already; it is not started")
 	ensemble := flags.String("ensemble", "", "comma-separated kinds of an ensemble to start; the clients use the first, which follows")
-	chosen := flags.String("suites", "", "comma-separated suites; empty: all of "+strings.Join(suiteNames(), ","))
+	chosen := flags.String("suites", "", "comma-separated suites of "+strings.Join(suiteNames(), ",")+"; empty: all but "+strings.Join(longSuites(), ","))
 	secure := flags.Bool("tls", false, "clients of Java, Python and Go speak TLS")
 	verbose := flags.Bool("v", false, "print the output of failing suites whole")
 	if err := flags.Parse(args); err != nil {
@@ -87,7 +88,8 @@ func run(ctx context.Context, args []string) int {
 	}
 	r := &report{out: os.Stdout, verbose: *verbose}
 	for _, s := range suites {
-		if *chosen != "" && !slices.Contains(strings.Split(*chosen, ","), s.name) || len(kinds) > 1 && s.ownServers {
+		named := slices.Contains(strings.Split(*chosen, ","), s.name)
+		if !named && (*chosen != "" || s.byName) || len(kinds) > 1 && s.ownServers {
 			continue
 		}
 		if files != nil && !s.tls {

@@ -74,6 +74,22 @@ func TestJUnitReportsOfMavenAndPytestAreRead(t *testing.T) {
 	}
 }
 
+func TestClassOfOthersWithoutAReportHasFailed(t *testing.T) {
+	tests := []ownTest{{class: "ATest", without: []string{"testX*", "testY"}, why: ownClock}, {class: "BTest"}}
+	if got, want := chosenTests(tests), "ATest,!ATest#testX*,!ATest#testY,BTest"; got != want {
+		t.Errorf("Maven is told %s, want %s", got, want)
+	}
+	dir := t.TempDir()
+	text := `<testsuite><testcase classname="p.ATest" name="a"/></testsuite>`
+	if err := os.WriteFile(filepath.Join(dir, "TEST-p.ATest.xml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	results, err := ownResults(dir, tests, "", nil)
+	if err != nil || summary(results) != "+ATest.a -BTest" {
+		t.Errorf("%s %v", summary(results), err)
+	}
+}
+
 func TestTheLastLineCountsAll(t *testing.T) {
 	var out bytes.Buffer
 	r := &report{out: &out}

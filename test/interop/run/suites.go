@@ -22,6 +22,9 @@ type suite struct {
 	// tls: its clients can speak TLS.
 	tls bool
 
+	// byName: it takes long, and runs only where its name is given.
+	byName bool
+
 	// run runs all tests. The error is for a suite that could not run; a
 	// failing test is a result.
 	run func(ctx context.Context, e *environment) ([]result, error)
@@ -44,6 +47,8 @@ var suites = []suite{
 	{name: "browser", needs: []need{needChromium, needNPM}, ownServers: true, run: runBrowser},
 	{name: "terminal", needs: []need{needTmux}, ownServers: true, run: runTerminal},
 	{name: "zkcli", needs: []need{needJava, needMaven}, ownServers: true, run: runZKCli},
+	{name: "zookeeper", needs: []need{needJava, needMaven}, ownServers: true, byName: true, run: runOwnTests("zookeeper", zooKeeperTests)},
+	{name: "curator", needs: []need{needJava, needMaven}, ownServers: true, byName: true, run: runOwnTests("curator", curatorTests)},
 	{name: "directories", needs: []need{needJava, needMaven, needKDC}, ownServers: true, run: runDirectories},
 }
 
@@ -51,6 +56,17 @@ func suiteNames() []string {
 	var names []string
 	for _, s := range suites {
 		names = append(names, s.name)
+	}
+	return names
+}
+
+// longSuites are those that run only by name.
+func longSuites() []string {
+	var names []string
+	for _, s := range suites {
+		if s.byName {
+			names = append(names, s.name)
+		}
 	}
 	return names
 }
