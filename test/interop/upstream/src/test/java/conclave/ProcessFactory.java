@@ -56,7 +56,9 @@ public class ProcessFactory extends ServerCnxnFactory {
         Process started = new ProcessBuilder(command).redirectErrorStream(true)
             .redirectOutput(ProcessBuilder.Redirect.appendTo(log)).start();
         Runtime.getRuntime().addShutdownHook(new Thread(started::destroyForcibly));
-        process = started;
+        synchronized (this) {
+            process = started;
+        }
     }
 
     private Path config(ZooKeeperServer server) throws IOException {
@@ -93,26 +95,34 @@ public class ProcessFactory extends ServerCnxnFactory {
             || name.equals("readonlymode.enabled") || name.equals("java.security.auth.login.config");
     }
 
+    /** More than one thread of Curator's ends a server. */
     @Override
-    public void shutdown() {
-        if (process == null) {
+    public synchronized void shutdown() {
+        Process ended = process;
+        process = null;
+        if (ended == null) {
             return;
         }
-        process.destroy();
+        ended.destroy();
         try {
-            if (!process.waitFor(STOP_SECONDS, TimeUnit.SECONDS)) {
-                process.destroyForcibly().waitFor();
+            if (!ended.waitFor(STOP_SECONDS, TimeUnit.SECONDS)) {
+                ended.destroyForcibly().waitFor();
                 throw new IllegalStateException("the server did not end within " + STOP_SECONDS + " s");
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
-        process = null;
     }
 
     @Override
     public void join() throws InterruptedException {
-        process.waitFor();
+        Process running;
+        synchronized (this) {
+            running = process;
+        }
+        if (running != null) {
+            running.waitFor();
+        }
     }
 
     @Override
