@@ -18,7 +18,8 @@ import (
 // (leave a margin: five percent of the timeout are far more than quartz needs),
 // on a leader that talks to its followers every half tick, as it does while it
 // runs, and on a timeout of two ticks or more, which is the servers' own limit
-// unless minSessionTimeout was lowered.
+// unless minSessionTimeout was lowered. Of a client at an observer of Apache's that follows
+// an observer master the leader learns half a tick later: its timeout must be four ticks.
 func (c *Client) ProvenUntil() (clock.Instant, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
