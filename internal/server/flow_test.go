@@ -352,7 +352,7 @@ func TestConnectionProvesABoundedNumberOfIdentities(t *testing.T) {
 // A client that pipelines requests after the end of its session gets the answer to
 // it, and then an end, not a reset that may have overtaken the answer.
 func TestRequestsAfterCloseSessionDoNotResetTheConnection(t *testing.T) {
-	s := start(t, vfs.NewMem(), nil)
+	s := start(t, vfs.NewMem(), func(c *Config) { c.SessionMin, c.SessionMax = time.Minute, time.Minute })
 	for range 20 {
 		p := dial(t, s, nil)
 		requests := []zk.Request{{Op: zk.OpCloseSession}}

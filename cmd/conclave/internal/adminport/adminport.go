@@ -32,6 +32,10 @@ const (
 
 // Handler answers about a server. root is the path of the commands, such as /commands.
 func Handler(s *server.Server, commands admin.Commands, root string) http.Handler {
+	return handler(s, commands, root, answerTime)
+}
+
+func handler(s *server.Server, commands admin.Commands, root string, limit time.Duration) http.Handler {
 	routes := http.NewServeMux()
 	root = "/" + strings.Trim(root, "/")
 	list := func(w http.ResponseWriter, _ *http.Request) { links(w, root) }
@@ -43,12 +47,12 @@ func Handler(s *server.Server, commands admin.Commands, root string) http.Handle
 		tellReport(w, r, s, commands)
 	})
 	health, all := http.NewServeMux(), http.NewServeMux()
-	asked := bounded(health, answerTime)
+	asked := bounded(health, limit)
 	for name, check := range checks {
 		health.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) { tell(w, check(s)) })
 		all.Handle("/"+name, asked)
 	}
-	all.Handle("/", bounded(routes, answerTime))
+	all.Handle("/", bounded(routes, limit))
 	return withPlaces(all)
 }
 

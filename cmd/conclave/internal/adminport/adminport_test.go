@@ -221,14 +221,24 @@ func TestAServerThatHangsIsToldWithinATime(t *testing.T) {
 
 // Those who ask for the watches of all clients and read nothing hold few answers together.
 func TestAnswersThatNobodyReadsAreFew(t *testing.T) {
-	e, leader, port := three(t, "/commands")
+	const paths = 20
+	base := server.Default()
+	base.PreallocBytes = 64 << 10
+	e, err := inprocess.Start(inprocess.Options{Servers: 1, Base: base})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	await(t, e, func() bool { return e.Server(1) != nil && e.Server(1).Serves() })
+	port := httptest.NewServer(handler(e.Server(1), admin.Commands{}, "/commands", time.Minute)) // a machine may be slow
+	defer port.Close()
 	ctx := awaittest.Within(t)
-	c, err := client.Dial(ctx, e.Addr(leader), client.Options{})
+	c, err := client.Dial(ctx, e.Addr(1), client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for i := range 40 { // more than sockets take
+	for i := range paths { // more than sockets take
 		if _, _, _, err := c.ExistsW(ctx, fmt.Sprintf("/%d%s", i, strings.Repeat("a", 500<<10))); err != nil {
 			t.Fatal(err)
 		}
@@ -260,7 +270,7 @@ func TestAnswersThatNobodyReadsAreFew(t *testing.T) {
 	}
 	awaittest.Until(t, "the watches are told again", func() bool {
 		code, text := get(t, port.URL+"/commands/watches")
-		return code == http.StatusOK && len(text) > 40*500<<10
+		return code == http.StatusOK && len(text) > paths*500<<10
 	})
 }
 
