@@ -2,9 +2,11 @@ package conclave;
 
 import java.io.File;
 import java.io.IOException;
+import java.net.ConnectException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
+import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -22,6 +24,7 @@ import org.apache.zookeeper.server.ZooKeeperServer;
  * The Java server gets no request, and starts nothing.
  */
 public class ProcessFactory extends ServerCnxnFactory {
+    private static final long START_SECONDS = 20;
     private static final long STOP_SECONDS = 20;
 
     private InetSocketAddress address;
@@ -58,6 +61,27 @@ public class ProcessFactory extends ServerCnxnFactory {
         Runtime.getRuntime().addShutdownHook(new Thread(started::destroyForcibly));
         synchronized (this) {
             process = started;
+        }
+        awaitPort(started, log);
+    }
+
+    /** Waits until clients can connect, as to a server within Java once it has started. */
+    private void awaitPort(Process started, File log) throws IOException {
+        long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(START_SECONDS);
+        while (true) {
+            try (Socket open = new Socket(host(), address.getPort())) {
+                return;
+            } catch (ConnectException e) {
+                if (!started.isAlive() || System.nanoTime() > until) {
+                    throw new IOException("the server does not serve, see " + log, e);
+                }
+            }
+            try {
+                Thread.sleep(10);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+                throw new IOException("interrupted while the server starts", e);
+            }
         }
     }
 
