@@ -35,21 +35,20 @@ func runOwnTests(project string, tests []ownTest) func(context.Context, *environ
 		if err != nil {
 			return nil, err
 		}
-		args := []string{"mvn", "-B", "-ntp", "-Dinterop.build=" + dir, "-Dtest=" + chosenTests(tests), "test"}
-		if slices.Contains(e.variables, "INTEROP_KIND="+servers.Conclave().Name()) {
-			binary, err := servers.Binary(ctx)
-			if err != nil {
-				return nil, err
-			}
-			e.variables = append(e.variables, servers.BinaryVariable+"="+binary)
-			out, runErr := e.command(ctx, "test/interop/upstream", args...)
-			if logs, err := filepath.Glob(filepath.Join(dir, "conclave-*.log")); err != nil || len(logs) == 0 {
-				return nil, fmt.Errorf("no test has started a server of Conclave: %v\n%s", runErr, out)
-			}
-			return ownResults(filepath.Join(dir, "surefire-reports"), tests, out, runErr)
+		binary, err := servers.Binary(ctx)
+		if err != nil {
+			return nil, err
 		}
-		args = append(args, "-Dinterop.factory=org.apache.zookeeper.server.NIOServerCnxnFactory")
+		e.variables = append(e.variables, servers.BinaryVariable+"="+binary)
+		args := []string{"mvn", "-B", "-ntp", "-Dinterop.build=" + dir, "-Dtest=" + chosenTests(tests), "test"}
+		ours := slices.Contains(e.variables, "INTEROP_KIND="+servers.Conclave().Name())
+		if !ours {
+			args = append(args, "-Dinterop.factory=org.apache.zookeeper.server.NIOServerCnxnFactory")
+		}
 		out, runErr := e.command(ctx, "test/interop/upstream", args...)
+		if logs, err := filepath.Glob(filepath.Join(dir, "conclave-*.log")); err != nil || ours != (len(logs) > 0) {
+			return nil, fmt.Errorf("%d servers of Conclave were started, by tests on another kind: %t\n%v\n%s", len(logs), !ours, runErr, out)
+		}
 		return ownResults(filepath.Join(dir, "surefire-reports"), tests, out, runErr)
 	}
 }
