@@ -254,6 +254,11 @@ func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 	} else if gap > 0 {
 		r.note("%s says that the log lacks a record before %s: no other server is sent it from before", filepath.Join(s.logDir, gapName), gap)
 	}
+	if from, err := s.Differs(); err != nil {
+		r.refuse(err)
+	} else if from > 0 {
+		r.note("%s says that from %s on the leader's digests were not those of the tree: one of the two trees is wrong", filepath.Join(s.logDir, differsName), from)
+	}
 	names, err := s.fs.List(s.snapDir)
 	if err != nil {
 		return

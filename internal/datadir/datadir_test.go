@@ -544,6 +544,7 @@ func TestMarkOfARemovedLogIsGivenUpByABeginning(t *testing.T) {
 	disk := directory(t)
 	s := open(t, disk)
 	must(t, s.NoteGap(24))
+	must(t, s.NoteDiffers(24))
 	must(t, s.Close())
 	for _, name := range []string{"data/version-2/snapshot.0", "data/version-2/snapshot.a", "data/version-2/snapshot.14",
 		"logs/version-2/log.1", "logs/version-2/log.b", "logs/version-2/log.15"} {
@@ -561,6 +562,9 @@ func TestMarkOfARemovedLogIsGivenUpByABeginning(t *testing.T) {
 		}
 		if gap, err := s.Gap(); gap != 0 || err != nil {
 			t.Errorf("the log lacks a record before %s, %v", gap, err)
+		}
+		if from, err := s.Differs(); from != 0 || err != nil {
+			t.Errorf("digests differ from %s on, %v", from, err)
 		}
 		must(t, s.Close())
 	}

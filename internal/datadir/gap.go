@@ -9,22 +9,48 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// gapName notes up to where the log beside it lacks a record: a zxid, in hexadecimal. A
-// start that replays the log finds that by the digests, and one that begins with a later
-// snapshot does not; the log is never to be sent to a learner from before it.
-const gapName = "gap"
+// The notes beside the log: what the digests of its transactions have told. Each is a zxid,
+// in hexadecimal, with a line for those who look into the file.
+const (
+	// gapName notes up to where the log lacks a record. A start that replays the log finds
+	// that by the digests, and one that begins with a later snapshot does not; the log is
+	// never to be sent to a learner from before it.
+	gapName = "gap"
+	// differsName notes from where on, while the server ran and its log was whole, the digests
+	// were not those of its tree: this tree is wrong, or that of the leader that worked them out.
+	// A start that finds the same differences, and no earlier ones, has learned nothing of its disk.
+	differsName = "differs"
+)
 
 // NoteGap notes, durably, that the log lacks a record before a zxid.
 func (s *Store) NoteGap(zxid zk.Zxid) error {
-	if err := s.replacePairFile(s.logDir, gapName, fmt.Sprintf("%x\nThe log lacks a record before this zxid: no learner is sent it from before.\n", int64(zxid))); err != nil {
-		return fmt.Errorf("note that the log lacks a record: %w", err)
+	return s.note(gapName, zxid, "The log lacks a record before this zxid: no learner is sent it from before.")
+}
+
+// Gap returns the zxid that was noted last, 0 for none.
+func (s *Store) Gap() (zk.Zxid, error) { return s.noted(gapName) }
+
+// NoteDiffers notes, durably, that the digests of a leader differ from the tree's from a zxid
+// on; zxid 0: that they do no more.
+func (s *Store) NoteDiffers(zxid zk.Zxid) error {
+	if zxid == 0 {
+		return s.dropNote(differsName)
+	}
+	return s.note(differsName, zxid, "From this zxid on the digests were not those of the tree, and the log was whole.")
+}
+
+// Differs returns the zxid that was noted last, 0 for none.
+func (s *Store) Differs() (zk.Zxid, error) { return s.noted(differsName) }
+
+func (s *Store) note(name string, zxid zk.Zxid, text string) error {
+	if err := s.replacePairFile(s.logDir, name, fmt.Sprintf("%x\n%s\n", int64(zxid), text)); err != nil {
+		return fmt.Errorf("note what the digests have told: %w", err)
 	}
 	return nil
 }
 
-// Gap returns the zxid that was noted last, 0 for none.
-func (s *Store) Gap() (zk.Zxid, error) {
-	name := filepath.Join(s.logDir, gapName)
+func (s *Store) noted(name string) (zk.Zxid, error) {
+	name = filepath.Join(s.logDir, name)
 	text, _, err := readPairFile(s.fs, name)
 	if err != nil || text == "" {
 		return 0, err
@@ -36,11 +62,18 @@ func (s *Store) Gap() (zk.Zxid, error) {
 	return zk.Zxid(zxid), nil
 }
 
-// fillGap removes the note, with the log that it is of.
-func (s *Store) fillGap() error {
-	noted, err := vfs.Exists(s.fs, filepath.Join(s.logDir, gapName))
+func (s *Store) dropNote(name string) error {
+	noted, err := vfs.Exists(s.fs, filepath.Join(s.logDir, name))
 	if err == nil && noted {
-		err = s.removeAll(s.logDir, []string{gapName})
+		err = s.removeAll(s.logDir, []string{name})
 	}
 	return err
+}
+
+// dropNotes removes the notes, with the log that they are of.
+func (s *Store) dropNotes() error {
+	if err := s.dropNote(differsName); err != nil {
+		return err
+	}
+	return s.dropNote(gapName)
 }

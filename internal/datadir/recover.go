@@ -363,7 +363,7 @@ func (s *Store) makeDurable(r *Recovered) error {
 	if err == nil && r.Fresh {
 		err = txnlog.Remove(s.fs, s.logDir) // the mark of a log that somebody has removed
 		if err == nil {
-			err = s.fillGap() // and the note of what it lacked
+			err = s.dropNotes() // of what it lacked
 		}
 	}
 	if err != nil || r.Fresh || r.Last < 0 {

@@ -123,7 +123,7 @@ func (s *Store) replaceBy(name string) error {
 	if err := txnlog.Remove(s.fs, s.logDir); err != nil {
 		return err
 	}
-	if err := s.fillGap(); err != nil {
+	if err := s.dropNotes(); err != nil {
 		return err
 	}
 	return s.endReplacing()

@@ -24,15 +24,28 @@ func (r *Replica) compare(p *proposal) {
 		r.tree.KeepDigest()
 	case p.Digest == r.tree.Digest():
 		r.trust.compared(true)
+		r.noteDiffers(0)
 		r.tree.KeepDigest()
 	case r.trust.tree != likenessFuzzy:
 		r.trust.compared(false)
 		r.counts.DigestMismatches++
 		r.effects.Diverged = append(r.effects.Diverged, p.header.Zxid)
 		if !r.ensemble.standalone() {
+			r.noteDiffers(p.header.Zxid)
 			r.order(zab.Event{Kind: zab.EventDiverged})
 		}
 	}
+}
+
+// noteDiffers has the disk keep in mind that digests differ from a zxid on, or, with 0, that
+// they do no more. By the log alone the next start could not tell a leader whose tree is wrong
+// from a disk that has lost a record: it would ask that leader for its tree. What a leader
+// itself finds needs no note.
+func (r *Replica) noteDiffers(from zk.Zxid) {
+	if from > 0 && r.Leads() || !r.trust.noteDiffers(from > 0) {
+		return
+	}
+	r.effects.Disk = append(r.effects.Disk, DiskOp{Kind: DiskNoteDiffers, Zxid: from})
 }
 
 // doubtTick takes the tree for what it is, if nobody leads who could send another.

@@ -76,6 +76,9 @@ type Recovered struct {
 	// while the disk was behind what a quorum had committed.
 	Fuzzy bool
 	// WrongTree says that the digest of the tree is not that of the last
-	// transaction that has one.
+	// transaction that has one, which is news: the disk has lost something.
 	WrongTree bool
+	// Differs says that it is none: the server found the same before (DiskNoteDiffers), and
+	// knows as little as then whether its tree is wrong or its leader's.
+	Differs bool
 }

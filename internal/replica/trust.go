@@ -29,6 +29,7 @@ type trust struct {
 	tree         likeness
 	unready      bool       // a leader's snapshot is not complete: clients have to wait
 	needSnapshot bool       // see zab.Stored
+	differs      bool       // the disk has noted that digests are not those of the tree
 	divergedMs   int64      // when the tree was found to be wrong last, 0: never
 	loading      zab.LinkID // a SNAP came on it and its state has not come
 	base         zk.Zxid    // of that SNAP
@@ -44,7 +45,7 @@ func (t *trust) wantsSnapshot() bool { return t.needSnapshot || t.doubt == doubt
 // recovered begins with what was found on the disk. A tree that is doubted stays so:
 // the disk has it as well.
 func (t *trust) recovered(found *Recovered) {
-	t.unready, t.tree = false, likenessUnknown
+	t.unready, t.tree, t.differs = false, likenessUnknown, found.Differs
 	if found.Fuzzy {
 		t.tree = likenessFuzzy
 	}
@@ -70,6 +71,13 @@ func (t *trust) compared(equal bool) {
 	if equal {
 		t.tree = likenessSame
 	}
+}
+
+// noteDiffers has the disk note whether digests differ; false if it has noted that already.
+func (t *trust) noteDiffers(differs bool) (news bool) {
+	news = t.differs != differs
+	t.differs = differs
+	return news
 }
 
 // ahead reports whether the tree may have changes that come after its zxid: readers would

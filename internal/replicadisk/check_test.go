@@ -54,6 +54,11 @@ func TestCheckSaysWhatAStartDoes(t *testing.T) {
 			answer{refusal: "acceptedEpoch 2 is below", problem: "acceptedEpoch 2 is below"}},
 		{"no zxid in gap", map[string]string{dir + "gap": "x"}, false,
 			answer{refusal: dir + "gap", problem: dir + "gap"}, answer{refusal: dir + "gap", problem: dir + "gap"}},
+		{"no zxid in differs", map[string]string{dir + "differs": "x"}, false,
+			answer{refusal: dir + "differs", problem: dir + "differs"}, answer{refusal: dir + "differs", problem: dir + "differs"}},
+		{"digests that differed", map[string]string{dir + "differs": "100000002"}, false,
+			answer{note: dir + "differs says that from 0x100000002 on the leader's digests"},
+			answer{note: dir + "differs says that from 0x100000002 on the leader's digests"}},
 		{"a gap", map[string]string{dir + "gap": "100000002"}, false,
 			answer{note: dir + "gap says that the log lacks a record before 0x100000002"}, answer{note: dir + "gap says that the log lacks a record before 0x100000002"}},
 	} {

@@ -160,12 +160,32 @@ func (d *Disk) load() (*Found, error) {
 		return nil, err
 	}
 	t := found.Target.(*Target)
-	if err := d.noteGap(t.lastMismatch); err != nil {
+	f := &Found{Store: found, Mismatches: t.mismatches, FirstMismatch: t.firstMismatch}
+	if f.Differs, err = d.differed(t); err != nil {
 		return nil, err
 	}
-	f := &Found{Store: found, Mismatches: t.mismatches, FirstMismatch: t.firstMismatch}
-	f.State, f.WrongTree = t.State, t.wrong
+	gap := t.lastMismatch
+	if f.Differs {
+		gap = t.wrongBefore
+	}
+	if err := d.noteGap(gap); err != nil {
+		return nil, err
+	}
+	f.State, f.WrongTree = t.State, t.wrong && !f.Differs
 	return f, nil
+}
+
+// differed reports whether the tree differs where it did while the server ran: nothing has been
+// lost since. A note of anything else is of no use any more.
+func (d *Disk) differed(t *Target) (bool, error) {
+	from, err := d.store.Differs()
+	if err != nil || from == 0 {
+		return false, err
+	}
+	if t.wrong && t.wrongFrom >= from {
+		return true, nil
+	}
+	return false, d.store.NoteDiffers(0)
 }
 
 // noteGap keeps in mind what the digests have told of the log, now or at a start before.
@@ -179,6 +199,15 @@ func (d *Disk) noteGap(found zk.Zxid) error {
 		return nil // a start that replays the same finds it again
 	}
 	return err
+}
+
+// noteDiffers keeps in mind where digests began to differ, if there is space for it: without
+// the note the next start takes its own tree for the wrong one.
+func (d *Disk) noteDiffers(from zk.Zxid) error {
+	if err := d.store.NoteDiffers(from); !errors.Is(err, vfs.ErrNoSpace) {
+		return err
+	}
+	return nil
 }
 
 // recent reads the newest records of the log again, as many as are kept in
@@ -219,6 +248,8 @@ func (d *Disk) Do(op *replica.DiskOp, snapshot *Snapshot) (*replica.Event, error
 		return done, d.setEpoch(d.store.SetCurrent, op.Epoch)
 	case replica.DiskTruncate:
 		return d.truncate(op)
+	case replica.DiskNoteDiffers:
+		return done, d.noteDiffers(op.Zxid)
 	case replica.DiskSaveSnapshot:
 		return done, d.replace(op.Zxid, snapshot)
 	}

@@ -384,6 +384,57 @@ func TestLogThatLacksARecordIsSentToNobody(t *testing.T) {
 	}
 }
 
+// The digests in a log differ from 2.1 on, as after a disk that has lost 1.5, or under a leader
+// whose tree was wrong. Only a server that found the same while it ran knows that it was no loss.
+func TestStartLearnsNothingFromWhatTheServerHasFoundBefore(t *testing.T) {
+	h := newHistory(t).add(1, 1, 5)
+	lost := len(h.records) - 1
+	h.add(2, 1, 4)
+	gone := &history{t: t, state: h.state, records: slices.Delete(slices.Clone(h.records), lost, lost+1)}
+	for _, c := range []struct {
+		name                   string
+		records                *history
+		noted                  []zk.Zxid
+		wrong, differs, lacked bool
+	}{
+		{"found by the start", gone, nil, true, false, true},
+		{"found where it begins", gone, []zk.Zxid{zx(2, 1)}, false, true, false},
+		{"found earlier", gone, []zk.Zxid{zx(1, 3)}, false, true, false},
+		{"found later than it begins", gone, []zk.Zxid{zx(2, 2)}, true, false, true},
+		{"found, and the tree was the right one again", gone, []zk.Zxid{zx(2, 1), 0}, true, false, true},
+		{"found in what is whole now", h, []zk.Zxid{zx(2, 1)}, false, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mem := newMem(t)
+			d, _ := begin(t, mem, options())
+			must(t, c.records.log(d, 0))
+			for _, from := range c.noted {
+				do(t, d, replica.DiskOp{Kind: replica.DiskNoteDiffers, Zxid: from})
+			}
+			must(t, d.Close())
+			for start := range 2 {
+				d, f := begin(t, mem, options())
+				_, _, whole := d.ReadLog(zx(1, 4), zx(2, 4))
+				if f.WrongTree != c.wrong || f.Differs != c.differs || whole == c.lacked {
+					t.Errorf("start %d: wrong %t, differs %t, the log is sent from before: %t", start, f.WrongTree, f.Differs, whole)
+				}
+				must(t, d.Close())
+			}
+		})
+	}
+}
+
+// A server whose disk is full cannot note what it has found, and serves on.
+func TestFullDiskStopsNoServerWhoseTreeDiffers(t *testing.T) {
+	mem := newMem(t)
+	d, _ := begin(t, mem, options())
+	must(t, newHistory(t).add(1, 1, 2).log(d, 0))
+	mem.SetCapacity(0)
+	do(t, d, replica.DiskOp{Kind: replica.DiskNoteDiffers, Zxid: zx(1, 2)})
+	do(t, d, replica.DiskOp{Kind: replica.DiskNoteDiffers})
+	must(t, d.Close())
+}
+
 // TestLogOfAServerAloneThatCountedAcrossAnEpochIsTaken: Apache's counts on to counter 0 of the next
 // epoch. Its directory may become that of a server of an ensemble.
 func TestLogOfAServerAloneThatCountedAcrossAnEpochIsTaken(t *testing.T) {

@@ -23,6 +23,8 @@ type Target struct {
 	wrong         bool // the last one that was compared differed
 	firstMismatch zk.Zxid
 	lastMismatch  zk.Zxid
+	wrongFrom     zk.Zxid   // if wrong: the first of those that differed without an equal one between
+	wrongBefore   zk.Zxid   // the last that differed before those
 	ring          []zk.Zxid // the zxids before each of the newest records
 	replayed      int
 	loaded        func()
@@ -77,9 +79,12 @@ func (t *Target) Loaded(file snap.File, info snap.Info) {
 
 // compare counts a digest that differs.
 func (t *Target) compare(zxid zk.Zxid, equal bool) {
-	t.wrong = !equal
 	if equal {
+		t.wrong = false
 		return
+	}
+	if !t.wrong {
+		t.wrong, t.wrongFrom, t.wrongBefore = true, zxid, t.lastMismatch
 	}
 	if t.mismatches++; t.mismatches == 1 {
 		t.firstMismatch = zxid
