@@ -31,21 +31,32 @@ func (r *Replica) compare(p *proposal) {
 		r.counts.DigestMismatches++
 		r.effects.Diverged = append(r.effects.Diverged, p.header.Zxid)
 		if !r.ensemble.standalone() {
-			r.noteDiffers(p.header.Zxid)
-			r.order(zab.Event{Kind: zab.EventDiverged})
+			r.diverged(p.header.Zxid)
 		}
+	}
+}
+
+// diverged tells the peer, which has it judged who is wrong. The digests of an earlier epoch
+// are no judgement on the leader of this one: its learners wait for its own. A leader that
+// delivers what another one had left gives up its role for it, unless that is no news: it had
+// found the same while it followed that one.
+func (r *Replica) diverged(zxid zk.Zxid) {
+	known, leads := r.trust.differs, r.peer.State() == zab.Leading
+	if !leads {
+		r.noteDiffers(zxid)
+	}
+	if epoch, _ := r.peer.Epochs(); zxid.Epoch() == epoch || leads && !known {
+		r.order(zab.Event{Kind: zab.EventDiverged})
 	}
 }
 
 // noteDiffers has the disk keep in mind that digests differ from a zxid on, or, with 0, that
 // they do no more. By the log alone the next start could not tell a leader whose tree is wrong
-// from a disk that has lost a record: it would ask that leader for its tree. What a leader
-// itself finds needs no note.
+// from a disk that has lost a record: it would ask that leader for its tree.
 func (r *Replica) noteDiffers(from zk.Zxid) {
-	if from > 0 && r.Leads() || !r.trust.noteDiffers(from > 0) {
-		return
+	if r.trust.noteDiffers(from > 0) {
+		r.effects.Disk = append(r.effects.Disk, DiskOp{Kind: DiskNoteDiffers, Zxid: from})
 	}
-	r.effects.Disk = append(r.effects.Disk, DiskOp{Kind: DiskNoteDiffers, Zxid: from})
 }
 
 // doubtTick takes the tree for what it is, if nobody leads who could send another.

@@ -121,7 +121,7 @@ func (v *watcher) sends(from, to *server, m *zab.Message) {
 	if _, wrong := from.replica.Tree().Find(wrongPath); !wrong || v.spoilt[to.id] {
 		return
 	}
-	if !v.spread && to.replica.Peer().Last() == from.replica.Tree().LastZxid() {
+	if !v.spread && to.replica.Peer().Last() == from.replica.Peer().Last() {
 		to.w.t.Errorf("server %d sends its wrong tree to server %d, which has the right one", from.id, to.id)
 	}
 	v.spoilt[to.id], v.spread = true, true

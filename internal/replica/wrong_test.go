@@ -2,6 +2,7 @@ package replica_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -16,19 +17,26 @@ import (
 // nobody's knowledge. While that was not so no other server's tree may ever differ
 // (replica-R2, see watcher_test.go).
 func TestRandomEnsemblesAgreeOnWhoseTreeIsWrong(t *testing.T) {
-	right := 0
+	seeds := slices.Clone(wrongSeeds)
 	for n := range *seedsRun {
-		seed := *seedRun + uint64(n)
+		seeds = append(seeds, *seedRun+uint64(n))
+	}
+	right := 0
+	for _, seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			if spoilSeed(t, seed) {
 				right++
 			}
 		})
 	}
-	if right < *seedsRun/3 {
-		t.Errorf("only %d of %d runs show anything", right, *seedsRun)
+	if right < len(seeds)/3 {
+		t.Errorf("only %d of %d runs show anything", right, len(seeds))
 	}
 }
+
+// wrongSeeds have met bugs. The first ones asked the leader for its wrong tree after a start;
+// in the last ones the digests of one leader convicted the next.
+var wrongSeeds = []uint64{10118, 10928, 11070, 11479, 13657}
 
 // spoilSeed reports whether the wrong tree stayed with its server.
 func spoilSeed(t *testing.T, seed uint64) bool {
