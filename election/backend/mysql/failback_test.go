@@ -95,7 +95,7 @@ func TestReadOnlyServerTakesNoWritesOfAUserWhoMay(t *testing.T) {
 	if open := s.db.Stats().OpenConnections; open != 0 {
 		t.Errorf("%d connections to it are kept", open)
 	}
-	if err := s.Adopt(awaittest.Within(t), s.Incarnation()); err != nil { // it changes no row
+	if err := s.Adopt(awaittest.Within(t), incarnation.Outcome{Incarnation: s.Incarnation()}); err != nil { // it changes no row
 		t.Errorf("adopting: %v", err)
 	}
 	if after := lookUp(t, url, rows); after != before {

@@ -175,9 +175,9 @@ func (s *store) judge(ctx context.Context, conn *sql.Conn, name, nonce, expected
 func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
 // Adopt writes the incarnation into the row with the empty name.
-func (s *store) Adopt(ctx context.Context, incarnation string) error {
+func (s *store) Adopt(ctx context.Context, refusal incarnation.Outcome) error {
 	return s.explain("write", s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
-		_, err := conn.ExecContext(ctx, s.sql.adopt, newVersion(), incarnation)
+		_, err := conn.ExecContext(ctx, s.sql.adopt, newVersion(), refusal.Incarnation)
 		return err
 	}))
 }

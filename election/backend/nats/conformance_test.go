@@ -90,7 +90,7 @@ func adopt(t testing.TB, url string) {
 	awaittest.Until(t, "the bucket is adopted", func() bool {
 		outcome, err := s.Put(awaittest.Within(t), "adopted", record.Record{Nonce: "n"}, "")
 		if err == nil && outcome.Refused {
-			err = s.Adopt(awaittest.Within(t), outcome.Incarnation)
+			err = s.Adopt(awaittest.Within(t), outcome)
 		}
 		last = err
 		return err == nil

@@ -199,16 +199,16 @@ func (s *store) mayTake(ctx context.Context) (incarnation.Outcome, error) {
 func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
 // Adopt writes the incarnation to its key.
-func (s *store) Adopt(ctx context.Context, incarnation string) error {
+func (s *store) Adopt(ctx context.Context, refusal incarnation.Outcome) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	now, err := s.info(ctx)
-	if err != nil || now != incarnation {
+	if err != nil || now != refusal.Incarnation {
 		return s.explain("write", err)
 	}
 	m, err := s.last(ctx, adoptedKey)
 	if err == nil {
-		_, err = s.publish(ctx, adoptedKey, []byte(incarnation), m.revision)
+		_, err = s.publish(ctx, adoptedKey, []byte(now), m.revision)
 	}
 	if isConflict(err) {
 		return nil // somebody else was quicker, or the next attempt will tell

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/internal/awaittest"
@@ -164,7 +165,7 @@ func TestCandidateFollowsTheAddressOfThePrimary(t *testing.T) {
 			_, err := s.Write(awaittest.Within(t), newVersion(), record.Record{}, "")
 			return err
 		},
-		"adopt": func(s *store) error { return s.Adopt(awaittest.Within(t), "i") },
+		"adopt": func(s *store) error { return s.Adopt(awaittest.Within(t), incarnation.Outcome{Incarnation: "i"}) },
 	}
 	for kind, openPool := range pools {
 		for what, request := range requests {

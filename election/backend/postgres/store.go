@@ -185,8 +185,8 @@ func (s *store) put(ctx context.Context, statement string, args []any, expected,
 func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
 // Adopt writes the incarnation into the row with the empty name.
-func (s *store) Adopt(ctx context.Context, incarnation string) error {
-	return s.explain("write", s.execute(ctx, s.sql.adopt, incarnation, newVersion()))
+func (s *store) Adopt(ctx context.Context, refusal incarnation.Outcome) error {
+	return s.explain("write", s.execute(ctx, s.sql.adopt, refusal.Incarnation, newVersion()))
 }
 
 func (s *store) execute(ctx context.Context, statement string, args ...any) error {

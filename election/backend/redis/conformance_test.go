@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/incarnation"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/record"
@@ -73,13 +74,19 @@ func newHash(t testing.TB, server string, leaseMax time.Duration, adopted bool) 
 func adopt(t testing.TB, url string) {
 	t.Helper()
 	s := openStore(t, url)
+	if err := s.Adopt(awaittest.Within(t), refused(t, s)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refused returns why the store lets nobody be elected.
+func refused(t testing.TB, s *store) incarnation.Outcome {
+	t.Helper()
 	outcome, err := s.Put(awaittest.Within(t), "adopted", record.Record{Nonce: "aa"}, "")
 	if err != nil || !outcome.Refused {
 		t.Fatalf("%+v, %v", outcome, err)
 	}
-	if err := s.Adopt(awaittest.Within(t), outcome.Incarnation); err != nil {
-		t.Fatal(err)
-	}
+	return outcome
 }
 
 func keyOf(url string) string {
@@ -170,6 +177,39 @@ func TestNobodyIsElectedByAServerThatHasForgotten(t *testing.T) {
 	}
 }
 
+// TestCandidateThatKnowsTheServerForLongWaitsToo: one that has looked at another
+// election there, and never at this one, is not elected either before the lease that nobody
+// remembers has ended.
+func TestCandidateThatKnowsTheServerForLongWaitsToo(t *testing.T) {
+	const leaseMax = 2 * time.Second
+	server := stores.Start(t, "redis")
+	url := newHash(t, server.URL, leaseMax, true)
+	a, b := open(t, url), open(t, url)
+	if _, err := b.(election.Operator).History(awaittest.Within(t), "other"); err != nil {
+		t.Fatal(err)
+	}
+	awaittest.RealTime(leaseMax, "b is to know the server for as long as the longest lease")
+	held := storetest.Acquire(t, a, "a", leaseMax)
+	operator(t, url, "flushall")
+	storetest.NextAfter(t, held, b, leaseMax)
+}
+
+// TestWhatWasLostIsNotAdoptedLater: the hash is lost while the request is on its way.
+func TestWhatWasLostIsNotAdoptedLater(t *testing.T) {
+	url := newHash(t, stores.Start(t, "redis").URL, time.Second, false)
+	s := openStore(t, url)
+	late := refused(t, s)
+	operator(t, url, "flushall")
+	for range 2 { // without a mark, and with another one
+		if err := s.Adopt(awaittest.Within(t), late); err != nil {
+			t.Fatal(err)
+		}
+		if refused(t, s).Blank == "" {
+			t.Fatal("it is adopted")
+		}
+	}
+}
+
 // TestPromotedReplicaThatLaggedBehindElectsNobodyTooEarly: a renewal and a
 // grant that were answered never reached the replica.
 func TestPromotedReplicaThatLaggedBehindElectsNobodyTooEarly(t *testing.T) {
@@ -224,7 +264,7 @@ func TestCandidateFollowsTheAddressOfThePrimary(t *testing.T) {
 	if _, _, err := s.Read(awaittest.Within(t), "e"); !errors.Is(err, errReplica) {
 		t.Errorf("a read from a replica: %v", err)
 	}
-	if err := s.Adopt(awaittest.Within(t), "i"); !errors.Is(err, errReplica) {
+	if err := s.Adopt(awaittest.Within(t), incarnation.Outcome{Incarnation: "i"}); !errors.Is(err, errReplica) {
 		t.Errorf("adopting on a replica: %v", err)
 	}
 	addr.Store(&server.Addr)

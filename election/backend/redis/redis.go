@@ -21,7 +21,8 @@
 //	          there go on. What the server may have forgotten has run out by
 //	          then. That the incarnation is adopted stands in the same hash: a
 //	          server that was flushed, or has evicted the hash, has forgotten
-//	          that as well. A server that is used for the first time makes its
+//	          that as well, and is watched from then on, however long it was
+//	          known before. A server that is used for the first time makes its
 //	          first candidate wait too, and so does a primary that has had no
 //	          replica for repl-backlog-ttl (an hour by default) and gets one
 //	          again: it changes its replication id then. Set repl-backlog-ttl 0

@@ -32,7 +32,8 @@ const (
 
 // putLua: KEYS the hash; ARGV name, new version, nonce of the holder, record,
 // version that is expected, channel, incarnation of the record. A script that is sent twice finds its own
-// version and has written already (redis-D1). News that cannot be told are no
+// version and has written already (redis-D1). A hash in which no incarnation is adopted gets a mark in its
+// place, which is lost with the hash (redis-D3), and is told third. News that cannot be told are no
 // failure: waiters poll. What is told is "VERSION:RECORD NAME", the record without a
 // space; versions of this package that do not know the record take it for a part of
 // the version, which is news to them, and read.
@@ -48,9 +49,13 @@ end
 if version ~= ARGV[5] then
 	return {0, incarnation}
 end
-if ARGV[3] ~= '' and ARGV[3] ~= nonce and
-	(ARGV[7] ~= incarnation or redis.call('HGET', KEYS[1], '') ~= incarnation) then
-	return {2, incarnation}
+local adopted = redis.call('HGET', KEYS[1], '')
+if ARGV[3] ~= '' and ARGV[3] ~= nonce and (ARGV[7] ~= incarnation or adopted ~= incarnation) then
+	if not adopted then
+		adopted = '-' .. ARGV[2]
+		redis.call('HSET', KEYS[1], '', adopted)
+	end
+	return {2, incarnation, string.match(adopted, '^%-.*') or ''}
 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. ARGV[3] .. ' ' .. ARGV[4])
 redis.pcall('PUBLISH', ARGV[6], ARGV[2] .. ':' .. string.gsub(ARGV[4], ' ', '\\u0020') .. ' ' .. ARGV[1])
@@ -58,9 +63,11 @@ return {1, incarnation}
 `
 
 // adoptLua: KEYS the hash; ARGV the incarnation, which is marked as adopted if
-// it still is the server's.
+// it still is the server's, and the mark in its place, which has to be the hash's still, or empty
+// where another incarnation was.
 const adoptLua = serverLua + `
-if incarnation == ARGV[1] then
+local adopted = redis.call('HGET', KEYS[1], '')
+if incarnation == ARGV[1] and adopted and (string.match(adopted, '^%-.*') or '') == ARGV[2] then
 	redis.call('HSET', KEYS[1], '', incarnation)
 end
 return 1

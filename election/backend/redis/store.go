@@ -124,7 +124,7 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 	if err != nil {
 		return outcome, s.explain("write", err)
 	}
-	if len(answer) != 2 {
+	if len(answer) < 2 {
 		return outcome, s.explain("write", errAnswer)
 	}
 	was, isNumber := answer[0].(int64)
@@ -133,6 +133,9 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 		return outcome, s.explain("write", errAnswer)
 	}
 	outcome.Incarnation, outcome.Refused = now, was == wasRefused
+	if outcome.Refused && len(answer) > 2 {
+		outcome.Blank, _ = answer[2].(string)
+	}
 	if was == wasWritten {
 		outcome.Version = next
 	}
@@ -168,10 +171,11 @@ func (s *store) run(ctx context.Context, args ...any) ([]any, error) {
 func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
 // Adopt marks the incarnation as adopted.
-func (s *store) Adopt(ctx context.Context, incarnation string) error {
+func (s *store) Adopt(ctx context.Context, refusal incarnation.Outcome) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	return s.explain("write", adoptScript.Run(ctx, s.client, []string{s.options.Key}, incarnation).Err())
+	run := adoptScript.Run(ctx, s.client, []string{s.options.Key}, refusal.Incarnation, refusal.Blank)
+	return s.explain("write", run.Err())
 }
 
 // Wait waits for news of the field.

@@ -12,7 +12,9 @@
 //	                LeaseMax by its own clock: whatever was granted before it
 //	                has run out. The store keeps which incarnation is adopted
 //	                beside its records, and compares it in the same atomic step
-//	                as the version.
+//	                as the version. One that has none adopted may have lost it, with
+//	                grants of the same incarnation: how long that was seen counts
+//	                from then on (Outcome.Blank).
 //	incarnation-I2  No lease is longer than LeaseMax. One incarnation is adopted for
 //	                all elections that share the table, hash or bucket: the
 //	                candidates of all of them must have the same LeaseMax.
@@ -57,6 +59,9 @@ type Watch struct {
 	since   clock.Instant
 	recent  []string // seen since one of them was the only one for leaseMax
 	turns   int      // how often one of them came back
+
+	blank      string // the Outcome.Blank that was told last
+	blankSince clock.Instant
 }
 
 const (
@@ -89,6 +94,21 @@ func (w *Watch) See(incarnation string) time.Duration {
 		w.recent, w.turns = append(w.recent[:0], incarnation), 0
 	}
 	return left
+}
+
+// seeBlank notes the Outcome.Blank of a refusal, and returns how long it is to be watched
+// still until an incarnation may be adopted.
+func (w *Watch) seeBlank(blank string) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.now()
+	if w.blank != blank {
+		w.blank, w.blankSince = blank, now
+	}
+	if blank == "" {
+		return 0
+	}
+	return max(0, w.leaseMax-now.Sub(w.blankSince))
 }
 
 // turn notes another incarnation than the last answer's.

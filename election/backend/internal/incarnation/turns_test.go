@@ -37,7 +37,7 @@ func (s *inTurn) Put(context.Context, string, record.Record, string) (Outcome, e
 	return Outcome{Refused: true, Incarnation: s.next()}, nil
 }
 
-func (s *inTurn) Adopt(context.Context, string) error { return nil }
+func (s *inTurn) Adopt(context.Context, Outcome) error { return nil }
 
 func (s *inTurn) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
 	return s.watch.Write(ctx, s, name, r, version)

@@ -14,8 +14,8 @@ type Store interface {
 	// Put is one compare and set, which refuses what incarnation-I1 forbids, and a new holder
 	// in a record of another Incarnation than the store's.
 	Put(ctx context.Context, name string, r record.Record, version string) (Outcome, error)
-	// Adopt marks the incarnation as adopted, if it still is the store's.
-	Adopt(ctx context.Context, incarnation string) error
+	// Adopt marks the Incarnation of a refusal as adopted, if it and Blank still are the store's.
+	Adopt(ctx context.Context, refusal Outcome) error
 }
 
 // Outcome is the answer to a Put.
@@ -26,6 +26,11 @@ type Outcome struct {
 	Refused bool
 	// Incarnation is that of the store, empty if it did not matter.
 	Incarnation string
+	// Blank, of a write that was Refused, is a mark of a store in which no incarnation is
+	// adopted, and which it keeps until one is or it loses all; another mark then. It is
+	// empty if one is adopted, and for stores that lose nothing as long as their
+	// incarnation lasts.
+	Blank string
 }
 
 // Write is the Write of a record.Store. A write that takes an election under an
@@ -43,6 +48,9 @@ func (w *Watch) Write(ctx context.Context, s Store, name string, r record.Record
 	if outcome.Incarnation != "" {
 		left = w.See(outcome.Incarnation)
 	}
+	if outcome.Refused {
+		left = max(left, w.seeBlank(outcome.Blank))
+	}
 	turns, inTurn := w.inTurn()
 	switch {
 	case outcome.Version != "":
@@ -58,7 +66,7 @@ func (w *Watch) Write(ctx context.Context, s Store, name string, r record.Record
 	case left > 0:
 		return "", &record.NotYetError{After: min(left, w.pause)} // others may adopt it sooner
 	}
-	if err := s.Adopt(ctx, outcome.Incarnation); err != nil {
+	if err := s.Adopt(ctx, outcome); err != nil {
 		return "", err
 	}
 	return "", touch(ctx, s, name, version)

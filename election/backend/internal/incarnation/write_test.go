@@ -18,7 +18,12 @@ type forgetful struct {
 	writes      int
 	incarnation string
 	adopted     string
+	marks       int    // that were made
+	mark        string // while nothing is adopted; empty before it is told
 }
+
+// loseAll is what a flush does: the incarnation stays.
+func (f *forgetful) loseAll() { f.record, f.version, f.adopted, f.mark = record.Record{}, "", "", "" }
 
 func (f *forgetful) Read(context.Context, string) (record.Record, string, error) {
 	return f.record, f.version, nil
@@ -32,6 +37,11 @@ func (f *forgetful) Put(_ context.Context, _ string, r record.Record, version st
 	takes := r.Nonce != "" && r.Nonce != f.record.Nonce
 	if takes && (f.adopted != f.incarnation || r.Incarnation != f.incarnation) {
 		outcome.Refused = true
+		if f.adopted == "" && f.mark == "" {
+			f.marks++
+			f.mark = fmt.Sprint("m", f.marks)
+		}
+		outcome.Blank = f.mark
 		return outcome, nil
 	}
 	f.writes++
@@ -40,9 +50,9 @@ func (f *forgetful) Put(_ context.Context, _ string, r record.Record, version st
 	return outcome, nil
 }
 
-func (f *forgetful) Adopt(_ context.Context, incarnation string) error {
-	if incarnation == f.incarnation {
-		f.adopted = incarnation
+func (f *forgetful) Adopt(_ context.Context, refusal Outcome) error {
+	if refusal.Incarnation == f.incarnation && refusal.Blank == f.mark {
+		f.adopted, f.mark = f.incarnation, ""
 	}
 	return nil
 }
@@ -132,6 +142,36 @@ func TestWhatAnotherCandidateHasAdoptedIsNotWaitedFor(t *testing.T) {
 	s.adopted = "2"
 	if _, taken, err := try(t, w, s, holder("b", "2"), ""); taken == "" || err != nil {
 		t.Errorf("not taken: %v", err)
+	}
+}
+
+// TestStoreThatHasLostAllIsWatchedFromThenOn: with what was adopted, grants of the same
+// incarnation are lost, which a candidate of another election never saw, however long it
+// has used the store.
+func TestStoreThatHasLostAllIsWatchedFromThenOn(t *testing.T) {
+	const leaseMax = 1500 * time.Millisecond
+	s := &forgetful{incarnation: "1", adopted: "1"}
+	w, now := on(leaseMax)
+	for lost := range 2 {
+		*now = now.Add(time.Hour)
+		if put, held, err := try(t, w, s, holder(fmt.Sprint("a", lost), "1"), s.version); put != -1 || held == "" || err != nil {
+			t.Fatalf("a take of what is adopted is put off for %v: %v", put, err)
+		}
+		s.loseAll()
+		if put, _, err := try(t, w, s, holder("b", "1"), ""); put != time.Second || err != nil {
+			t.Fatalf("a take is put off for %v: %v", put, err)
+		}
+		*now = now.Add(time.Second)
+		s.loseAll()
+		for _, want := range []time.Duration{time.Second, 500 * time.Millisecond} {
+			if put, _, err := try(t, w, s, holder("b", "1"), ""); put != want || err != nil || s.adopted != "" {
+				t.Fatalf("a take is put off for %v, expected %v, adopted %q: %v", put, want, s.adopted, err)
+			}
+			*now = now.Add(want)
+		}
+		if _, _, err := try(t, w, s, holder("b", "1"), ""); !errors.Is(err, record.ErrConflict) || s.adopted != "1" {
+			t.Fatalf("the take that adopts: %v, adopted %q", err, s.adopted)
+		}
 	}
 }
 
