@@ -88,6 +88,7 @@ type Options struct {
 
 // New returns a backend on a client, which must reach the primary: a client of
 // one server, of Sentinels, or of a cluster, where the hash lies on one shard.
+// A Ring is refused: its servers know nothing of each other.
 // It makes no connection before it is used. The client stays the caller's:
 // Close of the backend does not close it.
 func New(client redis.UniversalClient, options Options) (*record.Backend, error) {
@@ -108,8 +109,14 @@ func newStore(client redis.UniversalClient, options Options) (*store, error) {
 	if options.Timeout == 0 {
 		options.Timeout = timeoutDefault
 	}
-	if _, cluster := client.(*redis.ClusterClient); cluster && options.Replicas > 0 {
-		return nil, errors.New("redis: Replicas does not go with a cluster: WAIT has no key by which to find the shard")
+	switch client.(type) {
+	case *redis.ClusterClient:
+		if options.Replicas > 0 {
+			return nil, errors.New("redis: Replicas does not go with a cluster: WAIT has no key by which to find the shard")
+		}
+	case *redis.Ring:
+		return nil, errors.New("redis: a Ring goes to another server when it does not reach one, and others do reach it: " +
+			"two would lead; give a client of one of its servers")
 	}
 	s := &store{client: client, options: options, watch: incarnation.NewWatch(options.LeaseMax)}
 	s.hub = watchhub.New(s.listen, pollPause)

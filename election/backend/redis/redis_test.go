@@ -52,6 +52,16 @@ func TestReplicasDoNotGoWithACluster(t *testing.T) {
 	}
 }
 
+// TestRingIsRefused: candidates that do not see the same of its servers alive would elect on
+// different ones.
+func TestRingIsRefused(t *testing.T) {
+	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1", "b": "127.0.0.1:2"}})
+	defer client.Close()
+	if _, err := New(client, Options{}); err == nil {
+		t.Error("no error")
+	}
+}
+
 func TestErrorsOfTheServerAreExplained(t *testing.T) {
 	s := &store{options: Options{Key: "k"}}
 	for text, want := range map[string]struct {
