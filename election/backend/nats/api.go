@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/polling"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -119,19 +120,32 @@ func (s *store) subjects(ctx context.Context) (keys []string, err error) {
 	}
 }
 
-// publish puts a message if the last one of its key has the revision.
+// publish puts a message if the last one of its key has the revision. While another message of
+// the key is in flight the servers refuse at once, and store nothing, so that trying again is no
+// second attempt.
 func (s *store) publish(ctx context.Context, key string, data []byte, revision uint64) (uint64, error) {
-	m := &nats.Msg{Subject: s.subject(key), Data: data}
-	ack, err := s.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision), jetstream.WithRetryAttempts(0))
-	if err != nil {
-		return 0, err
+	for pause := inFlightPause; ; pause = min(2*pause, inFlightPauseMax) {
+		m := &nats.Msg{Subject: s.subject(key), Data: data}
+		ack, err := s.js.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision), jetstream.WithRetryAttempts(0))
+		if err == nil {
+			return ack.Sequence, nil
+		}
+		inFlight := hasCode(err, jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+		if !inFlight || polling.Sleep(ctx, polling.Jitter(pause)) != nil {
+			return 0, err
+		}
 	}
-	return ack.Sequence, nil
 }
 
-func isConflict(err error) bool {
-	return hasCode(err, jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant)
-}
+// The pauses before a message that met another one in flight is sent again.
+const (
+	inFlightPause    = 4 * time.Millisecond
+	inFlightPauseMax = 128 * time.Millisecond
+)
+
+// isConflict reports whether the revision is gone. What met another message in flight is no
+// conflict: that one may be stored later, or never (record-R5).
+func isConflict(err error) bool { return hasCode(err, jetstream.JSErrCodeStreamWrongLastSequence) }
 
 func hasCode(err error, codes ...jetstream.ErrorCode) bool {
 	var coded jetstream.JetStreamError

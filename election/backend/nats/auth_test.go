@@ -11,16 +11,19 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// doorman is as much of a NATS server as it takes to refuse a user, and to answer that no
-// key has a message.
+// doorman is as much of a NATS server as it takes to refuse a user, to answer that no
+// key has a message, and to refuse messages while another one is in flight.
 type doorman struct {
-	url     string
-	refuses atomic.Bool
-	refused atomic.Int64 // connections
-	serving atomic.Pointer[net.Conn]
+	url      string
+	inFlight atomic.Int64 // messages to be refused so
+	messages atomic.Int64
+	refuses  atomic.Bool
+	refused  atomic.Int64 // connections
+	serving  atomic.Pointer[net.Conn]
 }
 
 func newDoorman(t *testing.T) *doorman {
@@ -46,7 +49,12 @@ func (d *doorman) serve(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	_, _ = fmt.Fprint(conn, `INFO {"server_id":"S","version":"2.11.0","headers":true,"jetstream":true,"max_payload":1048576,"proto":1}`+"\r\n")
 	const none = `{"error":{"code":404,"err_code":10037,"description":"no message found"}}`
+	const inFlight = `{"error":{"code":400,"err_code":10164,"description":"wrong last sequence"},"stream":"KV_b","seq":0}`
+	const stored = `{"stream":"KV_b","seq":8}`
 	var subscription string
+	answer := func(to, text string) {
+		_, _ = fmt.Fprintf(conn, "MSG %s %s %d\r\n%s\r\n", to, subscription, len(text), text)
+	}
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
 		switch parts := strings.Fields(lines.Text()); {
 		case len(parts) == 1 && parts[0] == "PING" && d.refuses.Load():
@@ -59,16 +67,20 @@ func (d *doorman) serve(conn net.Conn) {
 		case len(parts) > 2 && parts[0] == "SUB":
 			subscription = parts[len(parts)-1]
 		case len(parts) == 4 && parts[0] == "PUB":
-			_, _ = fmt.Fprintf(conn, "MSG %s %s %d\r\n%s\r\n", parts[2], subscription, len(none), none)
+			answer(parts[2], none)
+		case len(parts) == 5 && parts[0] == "HPUB":
+			if d.messages.Add(1) <= d.inFlight.Load() {
+				answer(parts[2], inFlight)
+			} else {
+				answer(parts[2], stored)
+			}
 		}
 	}
 }
 
-// TestBackendOutlivesCredentialsThatAreRefusedForAWhile: the password is changed in two
-// steps, or what knows it is down.
-func TestBackendOutlivesCredentialsThatAreRefusedForAWhile(t *testing.T) {
-	server := newDoorman(t)
-	at, err := parse(server.url)
+// store returns one that is connected to the server.
+func (d *doorman) store(t *testing.T, timeout time.Duration) *store {
+	at, err := parse(d.url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,14 +88,23 @@ func TestBackendOutlivesCredentialsThatAreRefusedForAWhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer connection.Close()
-	s, err := newStore(js, Options{Timeout: 5 * time.Second})
+	t.Cleanup(connection.Close)
+	s, err := newStore(js, Options{Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.hub.Close()
+	t.Cleanup(s.hub.Close)
+	return s
+}
+
+// TestBackendOutlivesCredentialsThatAreRefusedForAWhile: the password is changed in two
+// steps, or what knows it is down.
+func TestBackendOutlivesCredentialsThatAreRefusedForAWhile(t *testing.T) {
+	server := newDoorman(t)
+	s := server.store(t, 5*time.Second)
 	ctx := awaittest.Within(t)
-	if _, _, err := s.Read(ctx, "e"); err != nil {
+	_, _, err := s.Read(ctx, "e")
+	if err != nil {
 		t.Fatal(err)
 	}
 	server.refuses.Store(true)
@@ -103,5 +124,22 @@ func TestBackendOutlivesCredentialsThatAreRefusedForAWhile(t *testing.T) {
 	})
 	if err != nil {
 		t.Errorf("the server knows the user again: %v", err)
+	}
+}
+
+// TestMessageThatMeetsAnotherInFlightIsNoConflict: three replicas answer so while they have not
+// stored the other one. Nothing of this one is stored, so it is still the one attempt; and the
+// revision may still be the last one, so that what took it unanswered is not over (record-R5).
+func TestMessageThatMeetsAnotherInFlightIsNoConflict(t *testing.T) {
+	server := newDoorman(t)
+	server.inFlight.Store(3)
+	version, err := server.store(t, 5*time.Second).Write(awaittest.Within(t), "e", record.Record{}, "7")
+	if err != nil || version != "8" || server.messages.Load() != 4 {
+		t.Errorf("%d messages: version %q, %v", server.messages.Load(), version, err)
+	}
+	server.inFlight.Store(1 << 32)
+	_, err = server.store(t, 200*time.Millisecond).Write(awaittest.Within(t), "e", record.Record{}, "7")
+	if err == nil || errors.Is(err, record.ErrConflict) || errors.Is(err, election.ErrPermanent) {
+		t.Errorf("another message that stays in flight: %v", err)
 	}
 }

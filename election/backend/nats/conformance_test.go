@@ -3,8 +3,10 @@
 package nats
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -263,4 +265,51 @@ func TestBucketsThatCannotServeAreRefused(t *testing.T) {
 	if _, _, err := openStore(t, url).Read(awaittest.Within(t), "damaged"); !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("a damaged value: %v", err)
 	}
+}
+
+// TestWriteThatIsInFlightIsNotOver (record-R5): most replicas are frozen before they store a
+// write. The next one with the same version must not say that the version is gone: the first is
+// carried out later.
+func TestWriteThatIsInFlightIsNotOver(t *testing.T) {
+	server := stores.Start(t, "nats-cluster")
+	url := newBucket(t, server.URL, "&replicas=3")
+	version, err := openStore(t, url).Write(awaittest.Within(t), "e", record.Record{Heartbeat: 1}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info streamInfo
+	if err := openStore(t, url).request(awaittest.Within(t), "STREAM.INFO", struct{}{}, &info); err != nil {
+		t.Fatal(err)
+	}
+	number := slices.Index([]string{"n1", "n2", "n3"}, info.Cluster.Leader)
+	leader := strings.Split(strings.TrimPrefix(server.URL, "nats://"), ",")[number]
+	s := openStore(t, strings.Replace(url, server.URL, "nats://"+leader, 1))
+	if _, now, err := s.Read(awaittest.Within(t), "e"); now != version {
+		t.Fatalf("version %q, %v", now, err)
+	}
+	for _, name := range []string{"n1", "n2", "n3"} {
+		if name != info.Cluster.Leader {
+			server.Part(name).Pause()
+			defer server.Part(name).Resume()
+		}
+	}
+	write := func(heartbeat uint64) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+		defer cancel()
+		now, err := s.Write(ctx, "e", record.Record{Heartbeat: heartbeat}, version)
+		if err == nil {
+			version = now
+		}
+		return err
+	}
+	// A process that is to stop may answer for a moment still.
+	awaittest.Until(t, "a write has no answer", func() bool { return write(2) != nil })
+	if err := write(3); err == nil || errors.Is(err, record.ErrConflict) {
+		t.Errorf("the write after one without an answer: %v", err)
+	}
+	server.Resume()
+	awaittest.Until(t, "the write without an answer is there", func() bool {
+		r, now, err := s.Read(awaittest.Within(t), "e")
+		return err == nil && now != version && r.Heartbeat == 2
+	})
 }
