@@ -24,8 +24,9 @@ type message struct {
 // streamInfo is what matters here of a stream.
 type streamInfo struct {
 	Config struct {
-		MaxAge   time.Duration `json:"max_age"`
-		Replicas int           `json:"num_replicas"`
+		MaxAge   time.Duration         `json:"max_age"`
+		Replicas int                   `json:"num_replicas"`
+		Storage  jetstream.StorageType `json:"storage"`
 	} `json:"config"`
 	Created time.Time `json:"created"`
 	Cluster struct {
@@ -189,10 +190,15 @@ type server struct{ cluster, name, id string }
 // incarnationOf returns when the bucket was made and, for one that is not
 // replicated, which start of which server has it (nats-J4). The start of a server
 // without a cluster is known only to those who are connected to it: through a
-// leaf node nobody would notice that it began again, so that is refused.
+// leaf node nobody would notice that it began again, so that is refused. So are
+// replicas in memory: they have forgotten all when most of them have started again.
 func incarnationOf(info streamInfo, to server) (string, error) {
 	incarnation := info.Created.UTC().Format(time.RFC3339Nano)
 	if info.Config.Replicas > 1 {
+		if info.Config.Storage == jetstream.MemoryStorage {
+			return "", election.Permanent(errors.New("its replicas keep it in memory: nobody would notice here that most of them " +
+				"began again and forgot; choose another with bucket=NAME, on disk"))
+		}
 		return incarnation, nil
 	}
 	incarnation += "/" + info.Cluster.Leader + "/" + info.Cluster.Since.UTC().Format(time.RFC3339Nano)

@@ -24,10 +24,12 @@
 //	         LeaseMax nobody is elected; leaders whose record is still there go
 //	         on. The incarnation is when the bucket was made, and, for one that
 //	         is not replicated, which start of which server has it. Where that
-//	         cannot be seen, through a leaf node, such a bucket is refused. What
-//	         may be forgotten has run out by then. A bucket that is used for the
-//	         first time makes its first candidate wait too. A grant counts if the
-//	         incarnation was the same before and after its message.
+//	         cannot be seen, through a leaf node, such a bucket is refused, and so
+//	         is one with several replicas in memory, which forget all when most
+//	         of them start again. What may be forgotten has run out by then. A
+//	         bucket that is used for the first time makes its first candidate
+//	         wait too. A grant counts if the incarnation was the same before and
+//	         after its message.
 //
 // A server answers before a write is on disk (sync_interval, two minutes by
 // default). A bucket of three replicas forgets what it has answered if most of

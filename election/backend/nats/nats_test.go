@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -96,6 +97,24 @@ func TestServerWhoseStartCannotBeSeenIsRefused(t *testing.T) {
 		got, err := incarnationOf(test.info, test.to)
 		if errors.Is(err, election.ErrPermanent) != test.refused || err == nil == test.refused || !strings.Contains(got, test.names) {
 			t.Errorf("%s: %q, %v", what, got, err)
+		}
+	}
+}
+
+// TestReplicasInMemoryAreRefused: when all servers have started again such a bucket is empty, and
+// says of itself what it said before. One server's start is part of what a bucket says.
+func TestReplicasInMemoryAreRefused(t *testing.T) {
+	for text, refused := range map[string]bool{
+		`{"config": {"num_replicas": 3, "storage": "memory"}}`: true,
+		`{"config": {"num_replicas": 3, "storage": "file"}}`:   false,
+		`{"config": {"num_replicas": 1, "storage": "memory"}}`: false,
+	} {
+		var info streamInfo
+		if err := json.Unmarshal([]byte(text), &info); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := incarnationOf(info, server{"", "hub", "START"}); errors.Is(err, election.ErrPermanent) != refused {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
