@@ -48,7 +48,7 @@ func withLaboratory(run func() int) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	laboratory.conclave = filepath.Join(dir, "conclave")
-	build := exec.Command("go", "build", "-o", laboratory.conclave, "./cmd/conclave")
+	build := exec.Command("go", "build", "-trimpath=false", "-o", laboratory.conclave, "./cmd/conclave") // it makes the machines of these sources
 	build.Dir = "../.."
 	build.Env = append(os.Environ(), "GOWORK=")
 	if text, err := build.CombinedOutput(); err != nil {

@@ -66,6 +66,7 @@ func run(ctx context.Context, args []string) int {
 	ensemble := flags.String("ensemble", "", "comma-separated kinds of an ensemble to start; the clients use the first, which follows")
 	chosen := flags.String("suites", "", "comma-separated suites of "+strings.Join(suiteNames(), ",")+"; empty: all but "+strings.Join(longSuites(), ","))
 	secure := flags.Bool("tls", false, "clients of Java, Python and Go speak TLS")
+	only := flags.Bool("install", false, "install what the suites need from the system, and run none")
 	verbose := flags.Bool("v", false, "print the output of failing suites whole")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -95,9 +96,19 @@ func run(ctx context.Context, args []string) int {
 		if files != nil && !s.tls {
 			continue
 		}
+		if *only {
+			if err := install(ctx, s.needs); err != nil {
+				fmt.Fprintf(os.Stderr, "%s: %v\n", s.name, err)
+				return 2
+			}
+			continue
+		}
 		started := time.Now()
 		results, err := runSuite(ctx, s, target{kinds, *server, files})
 		r.suite(s.name, results, err, time.Since(started))
+	}
+	if *only {
+		return 0
 	}
 	return r.finish()
 }
