@@ -131,6 +131,33 @@ func TestCursorsThatLeadNowhereAreRefused(t *testing.T) {
 	}
 }
 
+// A child that is deleted and created again stands before all others: a cursor that names it goes on
+// where it stood, and lists nothing again.
+func TestPagesGoOnWhereAChildWasCreatedAgain(t *testing.T) {
+	addr, _ := serveUntil(t, vfs.NewMem())
+	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)
+	top := home(t, c)
+	create := func(name string) {
+		_, _, err := c.Create(ctx, top+"/"+name, nil, CreateOptions{})
+		must(t, err)
+	}
+	var want []string
+	for i := range 20 {
+		want = append(want, fmt.Sprintf("%02d", i))
+		create(want[i])
+	}
+	page, err := c.ChildrenPage(ctx, top, nil, 10)
+	must(t, err)
+	last := page.Names[9]
+	must(t, c.Delete(ctx, top+"/"+last, -1))
+	create(last)
+	rest, err := c.ChildrenPage(ctx, top, page.Next, 100)
+	must(t, err)
+	if all := slices.Sorted(slices.Values(append(page.Names, rest.Names...))); !slices.Equal(all, want) {
+		t.Errorf("%q, then %q", page.Names, rest.Names)
+	}
+}
+
 func TestPagesNeedARight(t *testing.T) {
 	addr, _ := serveUntil(t, vfs.NewMem())
 	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)

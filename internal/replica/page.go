@@ -39,24 +39,29 @@ func (v *Reader) page(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	res.Stat = n.Stat()
 	if more {
 		last := res.Children[max(0, len(res.Children)-cursorNames):]
-		res.Data = []byte(run + "/" + strings.Join(last, "/"))
+		now := strconv.FormatInt(int64(v.Tree.LastZxid()), 10)
+		res.Data = []byte(run + "/" + now + "/" + strings.Join(last, "/"))
 	}
 	return zk.OK
 }
 
 // following returns the child after which a cursor goes on: the last that it names of those
-// that are there. It is "" for the start, and ok is false if the cursor leads nowhere.
+// that are there still. One that was created again stands before all others now. It is "" for the
+// start, and ok is false if the cursor leads nowhere.
 func following(n tree.Node, run, cursor string) (after string, ok bool) {
 	if cursor == "" {
 		return "", true
 	}
-	of, list, _ := strings.Cut(cursor, "/")
-	if of != run {
+	of, rest, _ := strings.Cut(cursor, "/")
+	made, list, _ := strings.Cut(rest, "/")
+	zxid, err := strconv.ParseInt(made, 10, 64)
+	if of != run || err != nil {
 		return "", false
 	}
 	for range cursorNames { // from the last one on: a cursor may be long, and the tree is locked
 		at := strings.LastIndexByte(list, '/')
-		if name := list[at+1:]; name != "" && n.HasChild(name) {
+		name := list[at+1:]
+		if child, ok := n.Child(name); ok && child.Persisted().Czxid <= zk.Zxid(zxid) {
 			return name, true
 		}
 		if at < 0 {

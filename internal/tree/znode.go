@@ -506,10 +506,10 @@ func (n Node) NamesBytes() int64 { return n.t.restOf(n.t.nodes.At(n.id)).names }
 // BodySum returns the checksum of path and data that the digest rests on; the path is the znode's.
 func (n Node) BodySum(path string, b *Scratch) uint32 { return n.t.sumOf(n.t.nodes.At(n.id), path, b) }
 
-// HasChild reports whether there is a direct child of that name.
-func (n Node) HasChild(name string) bool {
-	_, ok := n.t.child(n.id, name)
-	return ok
+// Child returns the direct child of that name, if there is one.
+func (n Node) Child(name string) (child Node, ok bool) {
+	id, ok := n.t.child(n.id, name)
+	return Node{n.t, id}, ok
 }
 
 // Children appends the names of the direct children, in no particular order.
