@@ -71,6 +71,19 @@ func TestScriptsStayOutOfKnownDifferences(t *testing.T) {
 	}
 }
 
+// A write that cannot be decoded stops an ensemble of Apache's.
+func TestWritesOfScriptsForEnsemblesCanBeDecoded(t *testing.T) {
+	for seed := range uint64(20) {
+		for i, s := range generateInEnsemble(seed, 2000).steps {
+			var r zk.Request
+			frame := appendStep(nil, &s, 0)[wire.PrefixBytes:]
+			if s.kind == stepRequest && s.op.IsWrite() && !s.ends && wire.DecodeRequest(frame, len(frame), &r) != nil {
+				t.Errorf("seed %d step %d: %s", seed, i, s.text)
+			}
+		}
+	}
+}
+
 func TestKeptStepsArePrintedAsTheyAreRead(t *testing.T) {
 	keep := []int{0, 3, 7, 8, 9, 12}
 	text := showKeep(keep)

@@ -27,6 +27,9 @@
 //	         body that would not be encoded the same way again is printed in
 //	         hex.
 //
+// Then a script is played on each kind of server of an ensemble, with and without local
+// sessions.
+//
 // The client here is its own; a bug in package client cannot hide one in the
 // server. It runs on Linux, as test/servers does.
 //

@@ -26,11 +26,23 @@ type generator struct {
 	open  [slotsMax]int // session of each connection slot, -1 if none
 	alive []int         // sessions that can be resumed
 	made  int           // requests so far, for the xids
+
+	ensemble bool // see generateInEnsemble
 }
 
 // generate writes the script of a seed with about that many requests.
-func generate(seed uint64, requests int) *script {
-	g := &generator{rand: rand.New(rand.NewPCG(seed, 0xC0C1A7E))}
+func generate(seed uint64, requests int) *script { return (&generator{}).script(seed, requests) }
+
+// generateInEnsemble is generate for a server of an ensemble, where every write and every multi
+// can be decoded: one that cannot stops an ensemble of Apache's, see docs/differences.md.
+func generateInEnsemble(seed uint64, requests int) *script {
+	s := (&generator{ensemble: true}).script(seed, requests)
+	s.ensemble = true
+	return s
+}
+
+func (g *generator) script(seed uint64, requests int) *script {
+	g.rand = rand.New(rand.NewPCG(seed, 0xC0C1A7E))
 	for slot := range g.open {
 		g.open[slot] = -1
 	}

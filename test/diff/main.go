@@ -108,6 +108,13 @@ func compare(ctx context.Context, o options) error {
 		if requests += n; !same {
 			failures++
 		}
+		n, same, err = compareEnsembles(ctx, kinds, o.first)
+		if err != nil {
+			return err
+		}
+		if requests += n; !same {
+			failures++
+		}
 	}
 	for seed := o.first; seed < o.first+uint64(o.seeds) && failures < o.failuresMax; seed++ {
 		if err := ctx.Err(); err != nil {

@@ -26,7 +26,7 @@ func (g *generator) list(op zk.Op, good, bad func() step) step {
 	var texts []string
 	n := g.rand.IntN(6)
 	wrong := -1
-	if g.one(12) {
+	if g.one(12) && !g.ensemble {
 		wrong = g.rand.IntN(n + 1)
 	}
 	for i := range n {
@@ -40,6 +40,8 @@ func (g *generator) list(op zk.Op, good, bad func() step) step {
 	}
 	end := "end"
 	switch {
+	case g.ensemble:
+		s.body = header(s.body, -1, true, -1)
 	case g.one(40):
 		end = "no end"
 	case g.one(40):

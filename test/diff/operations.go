@@ -49,7 +49,7 @@ func (g *generator) request(slot int) {
 	for _, c := range choices {
 		if n -= c.weight; n < 0 {
 			s := c.make(g)
-			if g.one(40) && s.op != zk.OpSASL {
+			if g.one(40) && s.op != zk.OpSASL && !(g.ensemble && s.op.IsWrite()) {
 				s = g.cut(s)
 			}
 			g.add(slot, s)
@@ -82,7 +82,7 @@ func (g *generator) createWith() (step, aclList) {
 // flags are mostly those that fit the operation. Never a createTTL with flags 0
 // to 4 and a negative ttl: that ends an Apache server, see known.go.
 func (g *generator) flags(op zk.Op) (int32, int64) {
-	odd := g.one(12)
+	odd := g.one(12) && !g.ensemble
 	switch {
 	case op == zk.OpCreateTTL:
 		ttl := pick(g, []int64{1, 1000, 60_000, zk.TTLMax})

@@ -65,6 +65,8 @@ type script struct {
 	seed  uint64
 	steps []step
 	shows map[string]*tls.Config // by the certificate of a step
+
+	ensemble bool // it is for a server of an ensemble
 }
 
 // String is the step as a person reads it.
