@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -34,5 +35,17 @@ func TestNoPingLetsALinearizableReadPass(t *testing.T) {
 	resume()
 	if h, _ := p.reply(zk.OpExists); h.Code != zk.OK {
 		t.Error(h)
+	}
+}
+
+// A read that its connection answers once a sync has come is one packet that was sent.
+func TestReadsThatWaitForASyncAreSentOnce(t *testing.T) {
+	s := start(t, vfs.NewMem(), func(c *Config) { c.LinearizableReads = true })
+	p := dial(t, s, nil)
+	for range 3 {
+		p.must(zk.OK, zk.Request{Op: zk.OpGetEphemerals, Path: "/"})
+	}
+	if sent, own := s.Status().Sent, s.Conns()[0].Sent; sent != 4 || own != 4 {
+		t.Errorf("sent %d, and %d by the connection, for a handshake and three reads", sent, own)
 	}
 }
