@@ -15,7 +15,7 @@ type EventKind uint8
 // The kinds of events, and which fields each uses.
 const (
 	EventConnect      EventKind = iota // a handshake: Conn, Connect, Identities
-	EventRequest                       // a request: Conn, Request, Body, Identities, Code if it cannot be decoded; Own: see Clients.Reached
+	EventRequest                       // a request: Conn, Request, Body, Identities, Code if it cannot be decoded, Unnumbered if it gets no zxid then though it is a multi; Own: see Clients.Reached
 	EventAuth                          // an auth packet was accepted, or a token of SASL: Conn, Request (its Data is the answer to a token), Identities (all of them now)
 	EventIdentities                    // a certificate proves something else now: Conn, Identities (all of them now)
 	EventTouch                         // a heartbeat: Conn
@@ -46,6 +46,7 @@ type Event struct {
 	Outgoing     bool
 	Observers    bool
 	Own          bool
+	Unnumbered   bool
 	Code         zk.Code
 	Spans        int32 // for how many records Message stands, an ACK or a COMMIT
 	Conn         session.ConnID

@@ -15,6 +15,7 @@ type parked struct {
 	code       zk.Code
 	fenced     bool // it stands after a sync that was asked for after it came
 	own        bool // a read that its connection answers, see Clients.Reached
+	unnumbered bool // it cannot be decoded, and gets no zxid though it is a multi
 	number     uint64
 }
 
@@ -27,7 +28,7 @@ func (r *Replica) onRequest(e *Event) {
 	c.identities = e.Identities
 	r.touch(c.session)
 	c.asked++
-	r.place(c, parked{request: e.Request, body: e.Body, identities: e.Identities, code: e.Code, own: e.Own, number: c.asked})
+	r.place(c, parked{request: e.Request, body: e.Body, identities: e.Identities, code: e.Code, own: e.Own, unnumbered: e.Unnumbered, number: c.asked})
 }
 
 // onAuth takes the new identities of a connection; the reply has its place in
@@ -108,7 +109,7 @@ func (r *Replica) goesOut(c *conn, p *parked) bool {
 	case !op.IsWrite():
 		return false
 	}
-	return !r.stuck() && (p.code == zk.OK || op == zk.OpMulti)
+	return !r.stuck() && (p.code == zk.OK || op == zk.OpMulti && !p.unnumbered)
 }
 
 // stuck reports whether nothing can be written: this server decides, and its disk

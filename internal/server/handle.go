@@ -500,8 +500,8 @@ func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	h.own()
 	own := c.input.rest[wire.PrefixBytes : wire.PrefixBytes+len(payload) : wire.PrefixBytes+len(payload)]
 	e := replica.Event{Kind: replica.EventRequest, Conn: c.id, Request: new(zk.Request), Body: own[wire.HeaderBytes:]}
-	if wire.DecodeRequest(own, c.server.cfg.ReadBytesMax(), e.Request) != nil {
-		e.Code = zk.ErrMarshalling
+	if err := wire.DecodeRequest(own, c.server.cfg.ReadBytesMax(), e.Request); err != nil {
+		e.Code, e.Unnumbered = zk.ErrMarshalling, errors.Is(err, wire.ErrNullACL)
 	}
 	if e.Code != zk.OK && (op == zk.OpAuth || op == zk.OpSASL) {
 		return false // as Apache's server does: it proves nothing, and there is no reply to it

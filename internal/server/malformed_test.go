@@ -32,6 +32,22 @@ func TestProofThatCannotBeReadEndsTheConnection(t *testing.T) {
 	}
 }
 
+// A multi in which the list of a create is null uses no zxid, and goes to no leader, unlike others
+// that cannot be decoded: a leader of Apache's would stall its ensemble.
+func TestMultiWithANullListIsNotProposed(t *testing.T) {
+	p := dial(t, start(t, vfs.NewMem(), nil), nil)
+	before := create("/a", "", 0)
+	null := create("/b", "", 0)
+	null.ACL = nil
+	p.send(before, zk.Request{Op: zk.OpMulti, Ops: []zk.Request{create("/c", "", 0), null}}, create("/d", "", 0))
+	first, _ := p.reply(zk.OpCreate)
+	refused, _ := p.reply(zk.OpMulti)
+	last, _ := p.reply(zk.OpCreate)
+	if refused.Code != zk.ErrMarshalling || first.Code != zk.OK || last.Code != zk.OK || last.Zxid != first.Zxid+1 {
+		t.Errorf("%v, %v, %v", first, refused, last)
+	}
+}
+
 // ZooKeeper trims the prefix of getEphemerals as Java does, and one that is then blank or the root
 // means all.
 func TestBlankPrefixOfEphemeralsIsTheRoot(t *testing.T) {

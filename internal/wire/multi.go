@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/conclave-project/conclave/internal/jute"
@@ -46,6 +47,10 @@ func inMulti(multi, op zk.Op) bool {
 	return op.IsCreate() || op == zk.OpDelete || op == zk.OpSetData || op == zk.OpCheck
 }
 
+// ErrNullACL is what a multi with a create without a list is refused with. Apache's leader, which
+// stumbles over it, would propose it with the zxid of another transaction, and its ensemble would stall.
+var ErrNullACL = errors.New("wire: acl of a create in a multi is null")
+
 // normalizeCreate turns a create within a multi into the operation that its
 // flags ask for, as ZooKeeper does while decoding, and refuses those that
 // cannot be. Of a createTTL it refuses none: prep does when its turn comes.
@@ -63,7 +68,7 @@ func normalizeCreate(r *zk.Request) error {
 	case !r.Mode.Valid():
 		return fmt.Errorf("wire: create flags %d are not 0 to 6", r.Mode)
 	case r.ACL == nil:
-		return fmt.Errorf("wire: acl of a create in a multi is null")
+		return ErrNullACL
 	case r.Mode.IsTTL():
 		return fmt.Errorf("wire: %s cannot have a ttl", r.Op)
 	case r.Mode == zk.Container:

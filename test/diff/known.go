@@ -110,13 +110,6 @@ var knowns = []known{
 		conclave: []string{"xid=1 zxid=2 err=-5"},
 	},
 	{
-		heading: "A null ACL list in a multi",
-		steps: connected(request(multiOf(createStep(zk.OpCreate, "/t", nil, nil, 0, 0)), 1),
-			request(step{op: zk.OpPing, text: "ping"}, zk.XidPing)),
-		apache:   []string{"xid=-2 zxid=2 err=0"},
-		conclave: []string{"xid=-2 zxid=3 err=0"},
-	},
-	{
 		heading:  "The empty path in getAllChildrenNumber",
 		steps:    connected(request(pathStep(zk.OpGetAllChildrenNumber, "", nil), 1)),
 		apache:   []string{"xid=1 zxid=2 err=0 count=4"},

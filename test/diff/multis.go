@@ -82,14 +82,14 @@ func (g *generator) subRead() step {
 	return step{op: op, body: jute.AppendBool(path.append(nil), watch), text: fmt.Sprintf("%s %s%s", op, path, when(watch, " watch"))}
 }
 
-// subCreate is a create whose ACL list is not null, but for createTTL, and
-// holds no null. With one, Apache fails
+// subCreate is a create whose ACL list holds no null. With one, Apache fails
 // the whole multi in a way that leaves what its first operations would have
-// changed in the way of requests after it, see docs/differences.md.
+// changed in the way of requests after it, see docs/differences.md. A list that is
+// null, but that of createTTL, is one of what stops an ensemble of Apache's.
 func (g *generator) subCreate() step {
 	for {
 		s, list := g.createWith()
-		if !list.hasNull() && (list != nil || s.op == zk.OpCreateTTL) {
+		if !list.hasNull() && (list != nil || s.op == zk.OpCreateTTL || !g.ensemble) {
 			return s
 		}
 	}
