@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 
@@ -205,6 +206,13 @@ func (o *Order) Recover(id quorum.ID, zxid zk.Zxid) error {
 	keep := s.upTo(zxid)
 	*s = standing{history: s.history[:keep:keep], durable: zxid, shown: min(s.shown, keep), lost: s.lost}
 	return nil
+}
+
+// Reuses says that the zxids after one may stand for other transactions: a standalone server begins
+// no epoch when it starts, and gives those again of which a loss of power has left nothing. None of
+// them was shown.
+func (o *Order) Reuses(after zk.Zxid) {
+	maps.DeleteFunc(o.hashes, func(z zk.Zxid, _ uint64) bool { return z > after })
 }
 
 // Truncate says that the end of a server's history is truncated after

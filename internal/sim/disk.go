@@ -31,6 +31,7 @@ type turns struct {
 	crashIn  int64 // operations until the machine loses power, 0 for never
 	crashed  bool
 	keep     int64
+	kills    bool // the process alone ends, and what it has written stays
 }
 
 // operation is an operation of the replica, with the snapshot that was begun for it.
@@ -46,7 +47,7 @@ var (
 
 // begin is a new process on the disk.
 func (t *turns) begin(p *process) {
-	*t = turns{p: p, slowMs: t.slowMs, crashIn: t.crashIn, keep: t.keep}
+	*t = turns{p: p, slowMs: t.slowMs, crashIn: t.crashIn, keep: t.keep, kills: t.kills}
 	t.nextAt = t.draw()
 }
 
@@ -73,7 +74,11 @@ func (t *turns) before(op vfs.Op) error {
 	case t.crashIn > 0 && op.Changes():
 		if t.crashIn--; t.crashIn == 0 {
 			t.crashed = true
-			t.p.loseUnsynced(t.keep)
+			if t.kills {
+				t.p.mem = t.p.mem.KillClone()
+			} else {
+				t.p.loseUnsynced(t.keep)
+			}
 			return errPower
 		}
 	}
@@ -248,7 +253,7 @@ func (t *turns) done(o *operation, event *replica.Event) {
 func (t *turns) fatal(err error) {
 	p := t.p
 	if t.crashed {
-		p.noteEnd(p.random.oneIn(2), "at an operation of the disk")
+		p.noteEnd(!t.kills && p.random.oneIn(2), "at an operation of the disk")
 	} else {
 		p.w.note(p.node, "fatal", 0, 0, err.Error())
 		p.kill("its disk has failed")

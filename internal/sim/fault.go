@@ -24,7 +24,7 @@ const (
 	FaultKill        FaultKind = iota // A's process is killed: what it has written stays
 	FaultPower                        // A's machine loses power: what was not synced goes, N percent of it stays
 	FaultPowerAll                     // all machines at once
-	FaultCrashAtOp                    // A loses power at its Nth operation on the disk from now on
+	FaultCrashAtOp                    // A loses power at its Nth operation on the disk from now on; if B is 1, its process is killed there
 	FaultCrashEpoch                   // A, or another server, next notes an epoch: it loses power right after that, and B starts; its leader goes with it if N is 1 or 2, and it is stopped in order if N is 2
 	FaultPause                        // A's process stalls
 	FaultCut                          // nothing goes from A to B

@@ -23,6 +23,7 @@ type link struct {
 	held     bool // a snapshot is being written: what comes after waits
 	waiting  []byte
 	closing  bool
+	ordering ordering
 	early    bool    // of a mutant: UPTODATE was not waited for
 	halved   bool    // of a mutant: the last ping was not sent
 	loading  bool    // the state after a SNAP has to come
@@ -53,6 +54,9 @@ func (p *process) toLink(e *zab.Effect) {
 		}
 		l.mutateRole(&m)
 		p.w.watcher.touches.sent(l, &m)
+		if !l.orders(&m) {
+			return
+		}
 		for range p.mutateMessage(l, &m) {
 			p.w.note(p.node, "send", l.stream.far, m.Zxid, m.Kind.String())
 			p.packet = peerwire.AppendMessage(p.packet[:0], &m, !senderOf(l.outgoing))
@@ -207,6 +211,7 @@ func (l *link) packet(b []byte) bool {
 	}
 	p.w.watcher.touches.received(l, &m)
 	p.push(replica.Event{Kind: replica.EventMessage, Link: l.id, Message: &m})
+	l.acknowledges(&m)
 	return true
 }
 

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -72,6 +73,11 @@ func (o *observer) recovered(p *process, last zk.Zxid, untrusted bool) {
 		o.order.Damaged(p.id)
 	}
 	o.w.fail(o.order.Recover(p.id, max(last, 0)))
+	if o.w.plan.Solo {
+		o.order.Reuses(last)
+		maps.DeleteFunc(o.records, func(z zk.Zxid, _ record) bool { return z > last })
+		maps.DeleteFunc(o.lines.decided, func(z zk.Zxid, _ int64) bool { return z > last })
+	}
 }
 
 // gone is a server that has ended.

@@ -18,6 +18,7 @@ type Plan struct {
 	Participants int
 	Observers    int  // their places follow those of the participants
 	Spares       int  // after them: not in the ensemble, they wait to be taken in
+	Solo         bool // the one server is of no ensemble: solo.go
 	Oracle       bool // of two participants one may go on alone: oracle.go
 	Masters      bool // followers serve the observers: masters.go
 	ZeroID       bool // ids begin with 0, not with 1
@@ -58,6 +59,11 @@ type Plan struct {
 	Grouped   bool // groups and weights count: weights.go
 	SplitDirs bool // dataLogDir is another directory than dataDir
 	Unsaved   bool // files of the configuration are written late, or never: unsaved.go
+	Rewritten bool // or are those of the first start at each start
+	OldVotes  bool // all that was said arrives, not the newest alone: votes.go
+	LongSteps bool // who stalls is at a long step, and says so: longstep.go
+
+	Apache uint32 // servers, a bit each, that lead in the order of Apache's: apache.go
 
 	Faults []Fault
 	Mutant Mutant // a known bug, put back
@@ -85,6 +91,7 @@ func Draw(seed uint64) Plan {
 	p.weights(branch(seed, "weights", 0))
 	p.settings(r)
 	p.ensemble(branch(seed, "ensemble", 0))
+	p.alone(branch(seed, "alone", 0))
 	p.faults(branch(seed, "faults", 0))
 	p.drawWork(branch(seed, "work", 0))
 	p.reconfigs(branch(seed, "reconfigs", 0))
@@ -98,6 +105,10 @@ func Draw(seed uint64) Plan {
 	p.silence(branch(seed, "silence", 0))
 	p.links(branch(seed, "links", 0))
 	p.unsaved(branch(seed, "unsaved", 0))
+	p.apaches(branch(seed, "apaches", 0))
+	p.longSteps(branch(seed, "long steps", 0))
+	p.oldVotes(branch(seed, "old votes", 0))
+	p.killsAtOps(branch(seed, "kills", 0))
 	p.underOracle()
 	return p
 }

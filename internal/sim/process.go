@@ -135,7 +135,7 @@ func (p *process) diskOptions() replicadisk.Options {
 			Log:    txnlog.Options{PreallocBytes: p.w.plan.PreallocBytes},
 			Number: func() string { return fmt.Sprintf("%v-%d", p.node, p.life) },
 		},
-		ExtendedTypes: true, Ensemble: true, RecentMax: max(p.settings.historyMax, 1),
+		ExtendedTypes: true, Ensemble: !p.w.plan.Solo, RecentMax: max(p.settings.historyMax, 1),
 		PartRecordsMax: 2 + p.w.plan.SnapCount/10, ReadBytesMax: p.w.plan.historyBytes(),
 	}
 }
@@ -203,9 +203,12 @@ func (p *process) start() {
 	p.w.watcher.recovered(p, found.Stored.Last, found.Untrusted)
 	p.w.note(p.node, "start", 0, found.Stored.Last, "")
 	p.listens()
-	p.replica = replica.New(p.mutateOptions(p.options()), p.mutateConfig(p.saved), p.mutateRecovered(found.Recovered), p.mutateNow(p.now()))
+	p.replica = replica.New(p.mutateOptions(p.options()), p.config(), p.mutateRecovered(found.Recovered), p.mutateNow(p.now()))
 	p.findLogged()
 	p.w.oracle.begins(p)
+	if p.w.plan.Solo {
+		p.w.watcher.serve(p) // from the start on
+	}
 	p.tick()
 	p.wake()
 }
@@ -352,6 +355,7 @@ func (p *process) step() {
 	p.w.watcher.stepped(p, batch, effects)
 	p.reconfigured(&effects.Ensembles)
 	p.carryOut(effects)
+	p.tellCommits()
 	p.w.watcher.touches.done(p)
 	p.haunt()
 	p.deliver()

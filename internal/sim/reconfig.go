@@ -19,6 +19,7 @@ type addressing struct {
 	inForce, proposed *ensemble.Config // by which it finds the others
 	home              *ensemble.Member // where it listens
 	moves             int              // how often it was told to listen elsewhere
+	directed          bool             // an operator has given it its files
 }
 
 // listens opens a server's ports when it starts. One that is in its configuration
@@ -193,7 +194,7 @@ func (w *world) direct() {
 	for _, p := range w.servers {
 		if !knows[p] {
 			p.kill("to be given the present configuration")
-			p.saved, p.pending = newest, nil
+			p.saved, p.pending, p.directed = newest, nil, true
 			p.start()
 		}
 	}

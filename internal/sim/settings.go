@@ -20,7 +20,7 @@ func (p *process) drawSettings() {
 		return
 	}
 	r := branch(plan.Seed, "settings", p.place<<20|p.life)
-	p.settings.noReconfig = r.oneIn(3)
+	p.settings.noReconfig = r.oneIn(3) && !plan.Rewritten // who has no number gets one
 	p.settings.historyMax = []int{plan.HistoryMax, 5, 20, 100}[r.below(4)]
 	p.settings.forceSnapshot = p.settings.forceSnapshot != r.oneIn(6)
 	p.settings.oneByOne = p.settings.oneByOne != r.oneIn(4) // another version of the program

@@ -90,9 +90,9 @@ func (t *trouble) strikeServer(f *Fault, p *process) {
 		p.power(f.N, p.random.oneIn(2), "")
 		t.bringBack(p, f.ForMs)
 	case FaultCrashAtOp:
-		p.turns.crashIn, p.turns.keep = f.N, int64(p.random.below(4)*30)
+		p.turns.crashIn, p.turns.keep, p.turns.kills = f.N, int64(p.random.below(4)*30), f.B == 1
 	case FaultPause:
-		p.untilMs = t.w.nowMs + f.ForMs
+		p.stall(f.ForMs)
 	case FaultCut, FaultCutBoth:
 		if q := t.target(f.B); q != nil && q != p {
 			t.cut(p, q, f.ForMs)

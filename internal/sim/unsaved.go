@@ -10,7 +10,10 @@ import (
 // unsaved draws, for some runs with reconfigs, that servers write their configuration files late,
 // or cannot write them: a start finds a configuration that is behind the log by any number of
 // reconfigs. Seeds up to knownSeeds are left alone.
-func (p *Plan) unsaved(r *random) { p.Unsaved = p.Reconfig && p.Seed > knownSeeds && r.oneIn(3) }
+func (p *Plan) unsaved(r *random) {
+	p.Unsaved = p.Reconfig && p.Seed > knownSeeds && r.oneIn(3)
+	p.Rewritten = p.Unsaved && r.oneIn(4)
+}
 
 // drawFiles draws when a server has written a configuration down, in each of its lives.
 func (p *process) drawFiles() {
@@ -18,6 +21,9 @@ func (p *process) drawFiles() {
 	if p.w.plan.Unsaved {
 		r := branch(p.w.plan.Seed, "files", p.place<<20|p.life)
 		p.filesMs = []int64{0, r.between(1, 50), r.between(50, 5000), never, never}[r.below(5)]
+	}
+	if p.w.plan.Rewritten && !p.directed && p.w.config.Member(p.id) != nil {
+		p.saved, p.pending = p.w.plan.configOf(p.place), nil
 	}
 }
 

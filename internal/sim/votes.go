@@ -20,6 +20,10 @@ type pair struct {
 	made     [2]int // lives of both when the connection was made
 }
 
+// oldVotes draws, for some runs, that what is sent while the way is cut arrives all the same, one after
+// the other, as what a kernel has taken does.
+func (p *Plan) oldVotes(r *random) { p.OldVotes = p.Seed > knownSeeds && r.oneIn(5) }
+
 func (w *world) pair(from, to *process) *pair {
 	key := [2]node{from.node, to.node}
 	q := w.pairs[key]
@@ -40,7 +44,7 @@ func (p *process) vote(b *replica.OutgoingVote) {
 	q := p.w.pair(p, to)
 	q.last = frame
 	q.frames = append(q.frames, frame)
-	if q.connect(); len(q.frames) > 1 && !q.moving {
+	if q.connect(); len(q.frames) > 1 && !q.moving && !p.w.plan.OldVotes {
 		q.frames = q.frames[len(q.frames)-1:]
 	}
 	q.move()
