@@ -85,3 +85,33 @@ func TestServerThatNeedsASnapshotCountsForALeaderThatHasNoLess(t *testing.T) {
 		s.want(test.want, s.done())
 	}
 }
+
+// UPTODATE before NEWLEADER is acknowledged is from no leader: the history is not on disk.
+func TestLearnerServesNothingBeforeItsHistoryIsDurable(t *testing.T) {
+	s := newSolo(t, stored())
+	s.follows(1)
+	s.step(said(zab.KindDiff, z(0, 0)), said(zab.KindProposal, z(1, 1)), said(zab.KindCommit, z(1, 1)), said(zab.KindNewLeader, z(1, 0)))
+	s.want("close link 100; LEAVE: illegal message", said(zab.KindUpToDate, zk.NoZxid))
+}
+
+// A learner that answers what it was not asked has promised nothing.
+func TestAckOfAnEpochThatWasNotAskedForEndsTheLink(t *testing.T) {
+	s := newSolo(t, stored())
+	s.step(elected(1), up(2), hello(2, 0)) // the promise is on its way to the disk
+	s.want("close link 2", ackEpoch(2, 0, 0))
+}
+
+// A server that could not truncate its log has one again once the leader's state is on disk.
+func TestServerNeedsASnapshotOnce(t *testing.T) {
+	disk := stored(z(1, 1), z(1, 2))
+	disk.NeedSnapshot = true
+	s := newSolo(t, disk)
+	s.follows(2)
+	s.step(said(zab.KindSnap, z(1, 1)), said(zab.KindNewLeader, z(2, 0)))
+	s.step(s.done())
+	s.step(said(zab.KindUpToDate, zk.NoZxid))
+	s.step(zab.Event{Kind: zab.EventLinkDown, Link: toLeader})
+	s.step(elected(2))
+	s.step(up(toLeader))
+	s.want("link 100 <- ACKEPOCH last=1.1 current=-1", said(zab.KindLeaderInfo, z(2, 0)))
+}
