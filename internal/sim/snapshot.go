@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"errors"
+	"fmt"
 
 	"github.com/conclave-project/conclave/internal/jute"
 	"github.com/conclave-project/conclave/internal/peerwire"
@@ -42,6 +43,9 @@ func (p *process) maybeSnapshot() {
 	s := p.portion(replicadisk.BeginLogged(p.replica))
 	t.saving, t.periodic = true, s
 	p.note("snapshot", s.Zxid())
+	if onDisk := t.disk.Log().Synced(); s.Zxid() > onDisk {
+		p.w.fail(fmt.Errorf("server %v snapshots %s, and its log is on disk up to %s: what comes after would leave a gap", p.node, s.Zxid(), onDisk))
+	}
 	mostMs := 10 * int64(p.w.plan.DiskMs) * max(p.w.plan.SnapSlow, 1)
 	p.awake(p.random.between(0, mostMs), func() {
 		v, err := s.SaveTo(t.disk.Store())
