@@ -28,6 +28,7 @@ type turns struct {
 	// faults
 	late     *operation // of a mutant: still to be done
 	failSync bool
+	failIn   int64 // changes of the disk until one fails, 0 for never
 	crashIn  int64 // operations until the machine loses power, 0 for never
 	crashed  bool
 	keep     int64
@@ -47,7 +48,7 @@ var (
 
 // begin is a new process on the disk.
 func (t *turns) begin(p *process) {
-	*t = turns{p: p, slowMs: t.slowMs, crashIn: t.crashIn, keep: t.keep, kills: t.kills}
+	*t = turns{p: p, slowMs: t.slowMs, crashIn: t.crashIn, keep: t.keep, kills: t.kills, failIn: t.failIn}
 	t.nextAt = t.draw()
 }
 
@@ -71,6 +72,8 @@ func (t *turns) before(op vfs.Op) error {
 	case op.Kind == vfs.KindSync && t.failSync:
 		t.failSync = false
 		return errInjected
+	case t.failsIn(op):
+		return errInjected
 	case t.crashIn > 0 && op.Changes():
 		if t.crashIn--; t.crashIn == 0 {
 			t.crashed = true
@@ -83,6 +86,15 @@ func (t *turns) before(op vfs.Op) error {
 		}
 	}
 	return nil
+}
+
+// failsIn reports whether a change of the disk is the one that fails.
+func (t *turns) failsIn(op vfs.Op) bool {
+	if t.failIn == 0 || !op.Changes() {
+		return false
+	}
+	t.failIn--
+	return t.failIn == 0
 }
 
 // put queues an operation.

@@ -34,7 +34,7 @@ const (
 	FaultReset                        // A's connections to other servers break
 	FaultSlowNet                      // what A sends takes up to N ms
 	FaultSlowDisk                     // each turn of A's disk takes up to N ms
-	FaultFailSync                     // A's next sync fails
+	FaultFailSync                     // A's next sync fails; if B is 1, its Nth change of the disk from now on: a write, a sync, a name
 	FaultFullDisk                     // A's disk has no more space
 	FaultFlip                         // a byte on A's disk changes, then the process is killed
 	FaultWipe                         // A comes back with an empty disk; if N, it meets those that were down, and not those that were up

@@ -123,6 +123,10 @@ func (t *trouble) strikeMachine(f *Fault, p *process) {
 		p.turns.slowMs = f.N
 		t.w.after(f.ForMs, func() { p.turns.slowMs = 0 })
 	case FaultFailSync:
+		if f.B == 1 {
+			p.turns.failIn = f.N
+			break
+		}
 		p.turns.failSync = p.up
 	case FaultFullDisk:
 		p.mem.SetCapacity(p.mem.Used())
