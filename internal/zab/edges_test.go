@@ -1,6 +1,7 @@
 package zab_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -114,4 +115,54 @@ func TestServerNeedsASnapshotOnce(t *testing.T) {
 	s.step(elected(2))
 	s.step(up(toLeader))
 	s.want("link 100 <- ACKEPOCH last=1.1 current=-1", said(zab.KindLeaderInfo, z(2, 0)))
+}
+
+// What an observer has promised keeps it from no leader, but for one that is older than the one whose
+// history it has.
+func TestObserverFollowsNoOlderLeaderThanItHasFollowed(t *testing.T) {
+	for _, test := range []struct {
+		epoch uint32
+		want  string
+	}{
+		{4, "link 100 <- ACKEPOCH last=3.1 current=-1"},
+		{3, "link 100 <- ACKEPOCH last=3.1 current=-1"},
+		{2, "close link 100; LEAVE: old leader; look"},
+	} {
+		disk := stored(z(3, 1))
+		disk.Accepted = 5
+		s := newSoloOf(t, zab.Options{Observer: true}, disk)
+		s.step(elected(2))
+		s.step(up(toLeader))
+		s.want(test.want, said(zab.KindLeaderInfo, z(test.epoch, 0)))
+	}
+}
+
+// A learner whose tree was wrong is sent the whole state once, and counts as one that is right then.
+func TestWrongTreeIsReplacedOnce(t *testing.T) {
+	s := newSolo(t, stored())
+	joins := func(link int) string {
+		e := on(zab.LinkID(link), zab.Message{Kind: zab.KindFollowerInfo, Zxid: z(1, 0), Hello: zab.Hello{Server: 2}})
+		s.step(up(zab.LinkID(link)), e)
+		got := s.step(ackEpoch(link, z(1, 1), 1))
+		s.step(ack(link, z(1, 0)))
+		return got
+	}
+	s.leads()
+	s.step(up(3), hello(3, 0))
+	s.step(ackEpoch(3, 0, 0))
+	s.step(ack(3, z(1, 0)))
+	s.step(propose(z(1, 1))...)
+	s.step(s.done(), ack(2, z(1, 1)), ack(3, z(1, 1)))
+	ping := func(id int, zxid zk.Zxid) zab.Event {
+		return on(zab.LinkID(id), zab.Message{Kind: zab.KindPing, Zxid: zxid})
+	}
+	s.step(ping(2, zk.NoZxid-2))
+	s.want("close link 2", ping(3, zab.PingSame(z(1, 1))))
+	if got := joins(4); !strings.HasPrefix(got, "link 4 <- SNAP") {
+		t.Errorf("it is sent %s", got)
+	}
+	s.step(zab.Event{Kind: zab.EventLinkDown, Link: 4})
+	if got := joins(5); !strings.HasPrefix(got, "link 5 <- DIFF") {
+		t.Errorf("it is sent %s after that", got)
+	}
 }
