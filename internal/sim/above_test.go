@@ -17,6 +17,7 @@ var above = []struct {
 		return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == FaultCrashAtOp && f.B == 1 })
 	}},
 	{"long steps", 7, func(p *Plan) bool { return p.LongSteps }},
+	{"claims that are not true", 8, func(p *Plan) bool { return p.Liars }},
 	{"old votes", 7, func(p *Plan) bool { return p.OldVotes }},
 	{"late files", 10, func(p *Plan) bool { return p.Unsaved }},
 	{"files that are written again at each start", 40, func(p *Plan) bool { return p.Rewritten }},

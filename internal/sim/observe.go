@@ -130,6 +130,9 @@ func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.E
 	if p.replica.Serving() && !p.serving {
 		o.serve(p)
 	}
+	if o.w.plan.Liars && slices.Contains(effects.Left, zab.ReasonCannotTruncate) {
+		o.w.beyond()
+	}
 	if len(effects.Left) > 0 {
 		o.touches.left(p)
 		o.local.RoleEnded(p.id)

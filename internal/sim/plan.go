@@ -61,6 +61,7 @@ type Plan struct {
 	Unsaved   bool // files of the configuration are written late, or never: unsaved.go
 	Rewritten bool // or are those of the first start at each start
 	OldVotes  bool // all that was said arrives, not the newest alone: votes.go
+	Liars     bool // servers claim more than they have: liars.go
 	LongSteps bool // who stalls is at a long step, and says so: longstep.go
 
 	Apache uint32 // servers, a bit each, that lead in the order of Apache's: apache.go
@@ -108,6 +109,7 @@ func Draw(seed uint64) Plan {
 	p.apaches(branch(seed, "apaches", 0))
 	p.longSteps(branch(seed, "long steps", 0))
 	p.oldVotes(branch(seed, "old votes", 0))
+	p.liars(branch(seed, "liars", 0))
 	p.killsAtOps(branch(seed, "kills", 0))
 	p.underOracle()
 	return p

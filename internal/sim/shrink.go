@@ -110,6 +110,7 @@ func (s *shrinking) people() (smaller bool) {
 		func(p *Plan) bool { was := p.Masters; p.Masters = false; return was },
 		func(p *Plan) bool { was := p.Apache; p.Apache = 0; return was != 0 },
 		func(p *Plan) bool { was := p.OldVotes; p.OldVotes = false; return was },
+		func(p *Plan) bool { was := p.Liars; p.Liars = false; return was },
 		func(p *Plan) bool { was := p.LongSteps; p.LongSteps = false; return was },
 		func(p *Plan) bool { was := p.Rewritten; p.Rewritten = false; return was },
 		func(p *Plan) bool { was := p.SplitDirs; p.SplitDirs = false; return was },

@@ -105,6 +105,7 @@ func (q *pair) arrive(frame []byte) {
 		return
 	}
 	got.Config, got.Proposed = q.from.masks.realText(got.Config), q.from.masks.realText(got.Proposed)
+	q.from.claims(&got)
 	q.from.w.note(q.to.node, "vote", q.from.node, got.Zxid, got.String())
 	if q.to.ignoresVote(&got) {
 		return
