@@ -166,3 +166,11 @@ func TestWrongTreeIsReplacedOnce(t *testing.T) {
 		t.Errorf("it is sent %s after that", got)
 	}
 }
+
+// A leader takes nobody in who knows a newer ensemble than it does: it may be in none that counts.
+func TestLeaderOfAnOlderEnsembleTakesNoLearnerOfANewerOneIn(t *testing.T) {
+	s := newSolo(t, stored())
+	e := hello(2, 0)
+	e.Message.Hello.ConfigVersion = 1
+	s.want("close link 2", elected(1), up(2), e)
+}

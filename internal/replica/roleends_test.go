@@ -1,0 +1,37 @@
+package replica
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/zab"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A reconfig that was decided and not logged when the role ended is no change under way: the next
+// leadership of this server would refuse all others for it. Nor is what a leader of before has said.
+func TestEndOfARoleForgetsWhatWasDecidedAndOffered(t *testing.T) {
+	w := newWavering(t)
+	e := &w.r.ensemble
+	e.decide(w.config(5, false))
+	e.offer([]byte(w.config(5, false).Text()))
+	if !e.changing() {
+		t.Fatal("nothing was decided")
+	}
+	e.leave()
+	if e.changing() || e.onServe(false, 1, 9) != nil {
+		t.Error("it counts after the role")
+	}
+}
+
+// Learners that wait for a server to lead wait for the part of it that is made again.
+func TestLinksThatWaitAreClosedWhenTheServerReadsItsDiskAgain(t *testing.T) {
+	const link zab.LinkID = 7
+	w := newWavering(t)
+	w.step(Event{Kind: EventLinkUp, Link: link})
+	w.step(Event{Kind: EventMessage, Link: link, Message: &zab.Message{Kind: zab.KindFollowerInfo, Zxid: zk.MakeZxid(0, 0), Hello: zab.Hello{Server: 1}}})
+	effects := w.r.Step(Now{MonoMs: w.nowMs}, []Event{{Kind: EventRecovered, Recovered: &Recovered{State: NewState(false)}}}, nil)
+	if !slices.ContainsFunc(effects.Links, func(e zab.Effect) bool { return e.Kind == zab.EffectClose && e.Link == link }) {
+		t.Error("the link stays open, and nobody answers on it")
+	}
+}
