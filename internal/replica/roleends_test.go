@@ -35,3 +35,31 @@ func TestLinksThatWaitAreClosedWhenTheServerReadsItsDiskAgain(t *testing.T) {
 		t.Error("the link stays open, and nobody answers on it")
 	}
 }
+
+// The state that comes after a SNAP is taken from that link alone, in that role alone.
+func TestStateIsTakenFromTheLinkThatIsWaitedOn(t *testing.T) {
+	const leader, stranger zab.LinkID = 8, 9
+	waits := func() *trust {
+		t := &trust{}
+		t.expectState(leader, 5)
+		return t
+	}
+	for name, c := range map[string]struct {
+		before func(*trust)
+		link   zab.LinkID
+		taken  bool
+	}{
+		"the leader's":        {func(*trust) {}, leader, true},
+		"a stranger's":        {func(*trust) {}, stranger, false},
+		"once":                {func(w *trust) { w.stateCame(leader) }, leader, false},
+		"after the role":      {func(w *trust) { w.leave(&zab.Effect{}, 0) }, leader, false},
+		"after the link":      {func(w *trust) { w.linkDown(leader) }, leader, false},
+		"after another's end": {func(w *trust) { w.linkDown(stranger) }, leader, true},
+	} {
+		w := waits()
+		c.before(w)
+		if got := w.stateCame(c.link); got != c.taken {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
