@@ -48,6 +48,12 @@ func (w *world) newestVersion() int64 {
 	return w.newest
 }
 
+// sameFirst reports whether two versions are of the configuration of the start, which has a number on
+// servers whose files were written, and none on others while reconfigs are off.
+func (w *world) sameFirst(a, b int64) bool {
+	return w.plan.Unsaved && zk.Zxid(a).Counter() == 0 && zk.Zxid(b).Counter() == 0
+}
+
 // isAt reports whether a server listens where a line says. One whose files may be behind
 // listens by both configurations, as peers.listen does.
 func (p *process) isAt(m *ensemble.Member, kind func(*ensemble.Member) []ensemble.Address) bool {

@@ -21,8 +21,8 @@ func (p *Peer) MayBegin(epoch uint32) bool { return epoch <= min(p.accepted+epoc
 // an observer, which does not count for the quorum. Hellos together raise it by
 // epochJumpMax at most in one leadership.
 func (p *Peer) leaderHello(l *link, m *Message) {
-	if m.Hello.ConfigVersion > p.config.Version {
-		p.drop(l) // it knows a newer ensemble; a leader must know it as well
+	if p.knowsNewer(m) {
+		p.drop(l) // a leader must know that ensemble as well
 		return
 	}
 	if m.epochOf() > min(p.accepted+epochJumpMax, epochMax-1) {
@@ -55,6 +55,13 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 	if p.lead.stage >= leaderComparing {
 		p.askEpoch(l)
 	}
+}
+
+// knowsNewer reports whether a learner that says hello knows a newer ensemble than this server. The number
+// of a first epoch makes none: a server that has no number, for reconfigs are off, has the same one.
+func (p *Peer) knowsNewer(m *Message) bool {
+	version := m.Hello.ConfigVersion
+	return version > p.config.Version && (p.config.Version != 0 || zk.Zxid(version).Counter() != 0)
 }
 
 // promiseJumpMax bounds how far a promise may be above the epoch of a leader that leaves for
