@@ -63,3 +63,20 @@ func TestStateIsTakenFromTheLinkThatIsWaitedOn(t *testing.T) {
 		}
 	}
 }
+
+// Sessions that a leader was about to end may live by the time when it leads again, and one that was being
+// upgraded may have ended as everybody's.
+func TestEndOfARoleForgetsWhichSessionsWereToEnd(t *testing.T) {
+	w := newWavering(t)
+	w.r.leading.endLater([]zk.SessionID{1, 2})
+	w.r.leading.end(3)
+	w.r.locals.Open(4, 5000, w.nowMs).Upgrading = true
+	w.r.locals.Open(5, 5000, w.nowMs)
+	w.r.onLeave(&zab.Effect{Kind: zab.EffectLeave, Reason: zab.ReasonQuorumLost})
+	if l := &w.r.leading; len(l.ends) != 0 || len(l.takeOrphans()) != 0 {
+		t.Error("the next leadership ends them")
+	}
+	if w.r.locals.Get(4) != nil || w.r.locals.Get(5) == nil {
+		t.Error("of two sessions of this server the one that was upgraded goes, and no other")
+	}
+}
