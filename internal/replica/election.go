@@ -68,7 +68,7 @@ func (r *Replica) vote(event fle.Event) {
 		r.noteVote(received.From, &received.Notification)
 	}
 	reborn := r.role.reborn
-	newer, elected := "", (*fle.Elected)(nil) // any id may be a leader's, 0 too
+	newer, elected := []string(nil), (*fle.Elected)(nil) // any id may be a leader's, 0 too
 	for _, effect := range r.election.machine.Step(r.now.MonoMs, event) {
 		switch e := effect.(type) {
 		case fle.Send:
@@ -79,7 +79,7 @@ func (r *Replica) vote(event fle.Event) {
 		case fle.Doubt:
 			r.order(zab.Event{Kind: zab.EventStop})
 		case fle.Adopt:
-			newer = e.Config
+			newer = append(newer, e.Config)
 		case fle.Learned:
 			learned = &e
 		case fle.Disloyal:
@@ -87,9 +87,7 @@ func (r *Replica) vote(event fle.Event) {
 			// link behind, which is noticed by itself.
 		}
 	}
-	if newer != "" {
-		r.adoptConfig(newer)
-	}
+	r.adoptConfig(newer)
 	if learned != nil {
 		r.learnConfig(learned.Config)
 	}

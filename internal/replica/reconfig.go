@@ -153,16 +153,20 @@ func (r *Replica) onActivate(e *zab.Effect) {
 	}
 }
 
-// adoptConfig takes over a newer configuration of a peer, while looking. One of an ensemble
+// adoptConfig takes over the newest of the newer configurations that peers have said, while
+// looking: several may have come before that, and each is said once. One of an ensemble
 // on other machines, than those in force here and those that the log says may follow, is
 // that of a server which was put up in the place of another, and one of an epoch that cannot
 // have come yet is nobody's.
-func (r *Replica) adoptConfig(text string) {
-	c := r.ensemble.readNewer([]byte(text))
-	if c == nil || !r.ensemble.meets(c) || !r.peer.MayBegin(zk.Zxid(c.Version).Epoch()) {
-		return
+func (r *Replica) adoptConfig(texts []string) {
+	var newest *ensemble.Config
+	for _, text := range texts {
+		c := r.ensemble.readNewer([]byte(text))
+		if c != nil && (newest == nil || c.Version > newest.Version) && r.ensemble.meets(c) && r.peer.MayBegin(zk.Zxid(c.Version).Epoch()) {
+			newest = c
+		}
 	}
-	if !r.activate(c) && r.election.looking() && r.peer.Quiet() {
+	if newest != nil && !r.activate(newest) && r.election.looking() && r.peer.Quiet() {
 		r.look() // there is no role that ends
 	}
 }
