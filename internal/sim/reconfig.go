@@ -100,7 +100,9 @@ func (p *process) propose(c *ensemble.Config) {
 
 func (p *process) putInForce(c *ensemble.Config) {
 	w := p.w
-	p.inForce, p.proposed = c, nil
+	if p.inForce = c; p.proposed != nil && p.proposed.Version <= c.Version {
+		p.proposed = nil // a newer one stays, as with server.putInForce
+	}
 	w.trouble.disturb(0)
 	w.note(p.node, "config", 0, zk.Zxid(c.Version), rolesOf(c))
 	w.fail(w.watcher.order.InForce(p.id, zk.Zxid(c.Version), c.Text()))
