@@ -221,3 +221,16 @@ func TestSetsKeepTheirOrder(t *testing.T) {
 		t.Fatalf("%v", s)
 	}
 }
+
+// A server that only a configuration of others has may have to lead, and so has its weight; nothing needs it.
+func TestServerOfALearnedConfigurationHasItsWeight(t *testing.T) {
+	w := NewWidened(NewMajority(1, 2), NewMajority(2, 3))
+	for id, want := range map[ID]int64{1: 1, 2: 1, 3: 1, 4: 0} {
+		if got := w.Weight(id); got != want {
+			t.Errorf("server %d has the weight %d", id, got)
+		}
+	}
+	if !w.Enough(MakeIDs(1, 2)) || w.Enough(MakeIDs(2, 3)) {
+		t.Error("the quorum is not that of the configuration in force")
+	}
+}
