@@ -143,7 +143,7 @@ site: ## the documentation as a site, in SITE=bin/site, with a search and the la
 	go run ./cmd/conclave docs --export $(SITE)
 
 .PHONY: interop-upstream
-interop-upstream: ## the tests that ZooKeeper and Curator publish beside their libraries, on Conclave; three quarters of an hour; KIND=apache-3.9.5 for comparison
+interop-upstream: ## the tests that ZooKeeper and Curator publish beside their libraries, on Conclave; an hour; KIND=apache-3.9.5 for comparison
 	go run ./test/interop/run -suites zookeeper,curator -kind $(or $(KIND),conclave)
 
 .PHONY: interop-ensemble

@@ -25,6 +25,7 @@ const (
 	looksInside = "look into the tables of a server within Java"
 	ownClock    = "replace the clock of a server within Java"
 	afterStart  = "set a property or a limit of a server within Java that runs"
+	ownEnsemble = "starts an ensemble within Java"
 )
 
 // runOwnTests returns what runs tests of a project by Maven, from test/interop/upstream. Each class has a
@@ -142,16 +143,39 @@ var zooKeeperTests = []ownTest{
 	{class: "ZooKeeperTest"},
 }
 
-// curatorTests are those of Curator 5.9.0 for its recipes on a server alone.
+// curatorTests are those of Curator 5.9.0 for its framework and its recipes on a server alone. Those of
+// ensembles are not, nor what asks no server, nor TestSchema, which needs a library more.
 var curatorTests = []ownTest{
+	{class: "TestBackgroundStates"},
+	{class: "TestBlockUntilConnected"},
 	{class: "TestBoundedDistributedQueue"},
 	{class: "TestCachedAtomicCounter"},
+	{class: "TestCompression"},
+	{class: "TestCompressionInTransactionNew"},
+	{class: "TestCompressionInTransactionOld"},
+	{class: "TestCreate"},
+	{class: "TestCreateReturningStat"},
 	{class: "TestCuratorCache"},
-	{class: "TestCuratorCacheEdges", without: []string{"testServerLoss"}, why: "starts an ensemble within Java"},
+	{class: "TestCuratorCacheBridge"},
+	{class: "TestCuratorCacheEdges", without: []string{"testServerLoss"}, why: ownEnsemble},
+	{class: "TestCuratorCacheEventOrdering"},
+	{class: "TestCuratorCacheWrappers"},
+	{class: "TestDelete"},
 	{class: "TestDistributedAtomicLong"},
 	{class: "TestDistributedBarrier"},
+	{class: "TestDistributedDelayQueue"},
 	{class: "TestDistributedDoubleBarrier"},
+	{class: "TestDistributedIdQueue"},
+	{class: "TestDistributedPriorityQueue"},
 	{class: "TestDistributedQueue"},
+	{class: "TestEnabledSessionExpiredState"},
+	{class: "TestEnsembleProvider"},
+	{class: "TestEnsureContainers"},
+	{class: "TestExistsBuilder"},
+	{class: "TestFailedDeleteManager"},
+	{class: "TestFramework"},
+	{class: "TestFrameworkBackground"},
+	{class: "TestFrameworkEdges", without: []string{"testProtectionWithKilledSession"}, why: ownEnsemble},
 	{class: "TestGroupMember"},
 	{class: "TestInterProcessMultiMutex"},
 	{class: "TestInterProcessMutex"},
@@ -161,11 +185,38 @@ var curatorTests = []ownTest{
 	{class: "TestLeaderAcls"},
 	{class: "TestLeaderLatch"},
 	{class: "TestLeaderSelector"},
+	{class: "TestLeaderSelectorEdges"},
 	{class: "TestLeaderSelectorParticipants"},
+	{class: "TestLeaderSelectorWithExecutor"},
 	{class: "TestLockACLs"},
+	{class: "TestLockInternals"},
+	{class: "TestMultiClient"},
+	{class: "TestNamespaceFacade"},
+	{class: "TestNeverConnected"},
 	{class: "TestNodeCache"},
+	{class: "TestPathChildrenCache"},
+	{class: "TestPathChildrenCacheEventOrdering"},
 	{class: "TestPersistentEphemeralNode"},
+	{class: "TestPersistentEphemeralNodeListener"},
 	{class: "TestPersistentNode"},
 	{class: "TestPersistentTtlNode"},
+	{class: "TestPersistentWatcher"},
+	{class: "TestQueueSharder"},
+	{class: "TestResetConnectionWithBackgroundFailure"},
+	{class: "TestSetData"},
+	{class: "TestSharedCount"},
+	{class: "TestSimpleDistributedQueue"},
+	{class: "TestTempFramework"},
+	{class: "TestThreadLocalRetryLoop"},
+	{class: "TestTransactionsNew"},
+	{class: "TestTransactionsOld"},
 	{class: "TestTreeCache"},
+	{class: "TestTreeCacheEventOrdering"},
+	{class: "TestTreeCacheIteratorAndSize"},
+	{class: "TestTreeCacheRandomTree"},
+	{class: "TestTtlNodes"},
+	{class: "TestWatcherIdentity"},
+	{class: "TestWatcherRemovalManager"},
+	{class: "TestWatchesBuilder"},
+	{class: "TestWrappedNodeCache"},
 }
