@@ -106,7 +106,7 @@ func (t *trust) stateCame(link zab.LinkID) bool {
 	if t.loading != link {
 		return false
 	}
-	t.loading, t.tree, t.unready = 0, likenessFuzzy, true
+	t.loading, t.tree, t.unready, t.differs = 0, likenessFuzzy, true, false
 	return true
 }
 
