@@ -17,5 +17,5 @@ func (s *Server) warnDigests(zxids []zk.Zxid) {
 	}
 	s.digestToldMs = s.loopMs
 	s.cfg.Logger.Error("the tree is not the one that the transaction's digest stands for: compare zk_tree_digest of all servers; "+
-		"a follower that meets this has its leader send the whole state, once", "zxid", zxids[0].String(), "leads", s.replica.Leads())
+		"the leader judges whose is wrong, by what a quorum finds, and sends that server its whole state", "zxid", zxids[0].String(), "leads", s.replica.Leads())
 }
