@@ -383,36 +383,55 @@ func TestPipelinedSyncsAreMovedOnTogether(t *testing.T) {
 	}
 }
 
-// Between the portions of a long list of watches others get their turn: their writes wait
-// for a portion, and not for the list. How many do depends on the machine, so that one list
-// of some is enough.
+// Between the portions of a long list of watches others get their turn: a write that comes
+// while one portion is set waits for that portion, and not for the list.
 func TestWritersTakeTheirTurnWhileWatchesAreSet(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
-	other := dial(t, s, nil)
-	other.do(create("/o", "", 0))
-	most := 0
-	for list := 0; list < 10 && most < 3; list++ {
-		p := dial(t, s, nil)
-		sets := &zk.SetWatches{RelativeZxid: zk.Zxid(1) << 40}
-		for i := range 80 * lockedWatches {
-			sets.Persistent = append(sets.Persistent, fmt.Sprintf("/%c%d", 'a'+rune(list), i))
-		}
-		before := s.Watches().Counts().Data
-		p.send(zk.Request{Op: zk.OpSetWatches2, SetWatches: sets})
-		between := 0 // writes that were done when some of the watches were set
-		for set := 0; set < len(sets.Persistent); set = s.Watches().Counts().Data - before {
-			if set > 0 {
-				between++
-			}
-			if code, _ := other.do(zk.Request{Op: zk.OpSetData, Path: "/o", Version: -1}); code != zk.OK {
-				t.Fatal(code)
-			}
-		}
-		most = max(most, between)
+	p := dial(t, s, nil)
+	sets := &zk.SetWatches{RelativeZxid: zk.Zxid(1) << 40}
+	for i := range 8 * lockedWatches {
+		sets.Persistent = append(sets.Persistent, fmt.Sprintf("/%d", i))
 	}
-	if most < 3 {
-		t.Errorf("%d writes at most took their turn while a list of watches was set", most)
+	out := &s.conns.all()[0].out
+	s.reader.Tree.Lock()
+	p.send(zk.Request{Op: zk.OpSetWatches2, SetWatches: sets})
+	awaitBlocked(t, "sync.RWMutex.RLock", "setWatches")
+	out.mu.Lock()
+	s.reader.Tree.Unlock()
+	awaitBlocked(t, "sync.Mutex.Lock", "setWatches")
+	set := make(chan int)
+	go takeTurn(s, set)
+	awaitBlocked(t, "sync.RWMutex.Lock", "takeTurn")
+	out.mu.Unlock()
+	if n := <-set; n != lockedWatches {
+		t.Errorf("a writer got its turn behind %d watches, portions have %d", n, lockedWatches)
 	}
+	if h, _ := p.reply(zk.OpSetWatches2); h.Code != zk.OK || s.Watches().Counts().Data != len(sets.Persistent) {
+		t.Errorf("%+v, with %+v", h, s.Watches().Counts())
+	}
+}
+
+// takeTurn does what a write does, and tells how many watches were set before it.
+func takeTurn(s *Server, set chan<- int) {
+	s.reader.Tree.Lock()
+	n := s.Watches().Counts().Data
+	s.reader.Tree.Unlock()
+	set <- n
+}
+
+// awaitBlocked waits until a goroutine waits for a lock in a function, or in one that it calls.
+func awaitBlocked(t *testing.T, lock, function string) {
+	t.Helper()
+	all := make([]byte, 1<<20)
+	awaittest.Until(t, function+" waits", func() bool {
+		for goroutine := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
+			state, calls, _ := strings.Cut(goroutine, "\n")
+			if strings.Contains(state, lock) && strings.Contains(calls, function+"(") {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // A list of watches is set in portions, and each of them is set or answered by an event.
