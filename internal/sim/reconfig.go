@@ -188,7 +188,7 @@ func (w *world) direct() {
 			if knows[p] {
 				continue
 			}
-			knows[p] = p.inForce.Version == w.newestVersion() || w.isTold(p, knows)
+			knows[p] = w.goesByNewest(p) || w.isTold(p, knows)
 			again = again || knows[p]
 		}
 	}
@@ -202,25 +202,38 @@ func (w *world) direct() {
 	}
 }
 
+// goesByNewest reports whether a server has the present configuration in force. Lists without a
+// number may differ: a server that begins outside has one of its own (seed 4139).
+func (w *world) goesByNewest(p *process) bool {
+	if at := w.newestVersion(); at != 0 {
+		return p.inForce.Version == at
+	}
+	return p.inForce.Equal(w.newestConfig())
+}
+
 // isTold reports whether a server learns of the present configuration from those that know it:
 // from any, or, where it takes part in no change, from a quorum of its own configuration
-// (fle.Ensemble.Fixed). One on other machines than its own has it does not take for its.
+// (fle.Ensemble.Fixed). One on other machines than its own has it does not take for its. Of a
+// configuration without a number it learns nothing, and follows if the others are a quorum of its own.
 func (w *world) isTold(p *process, knows map[*process]bool) bool {
 	newest := w.newestConfig()
 	if !slices.ContainsFunc(p.configs(), func(c *ensemble.Config) bool { return c != nil && newest.Meets(c) }) {
 		return false
 	}
-	by, any := quorum.MakeIDs(p.id), false
+	var by quorum.IDs
 	for _, q := range w.servers {
 		if knows[q] && p.counts(q) && p.reachesVotes(q) {
 			by.Add(q.id)
-			any = true
 		}
 	}
-	if !w.plan.Reconfig || p.settings.noReconfig {
-		return any && p.inForce.Quorum().Enough(by)
+	if newest.Version == 0 || len(by) == 0 {
+		return p.inForce.Quorum().Enough(by)
 	}
-	return any
+	if !w.plan.Reconfig || p.settings.noReconfig {
+		by.Add(p.id)
+		return p.inForce.Quorum().Enough(by)
+	}
+	return true
 }
 
 // counts reports whether one server honours the votes of another.
