@@ -486,6 +486,25 @@ func TestNobodyIsSilentWhoseMessagesWait(t *testing.T) {
 	}
 }
 
+// In one millisecond a step that is behind, and one that has looked at all: the second has something to
+// do by the clock, and does it. If it did not, its alarm would ring until the next millisecond.
+func TestStepThatIsNoLongerBehindLooksAtTheClock(t *testing.T) {
+	follower := newSolo(t, stored(z(1, 1)))
+	follower.serves(2)
+	follower.p.Lag(1500) // syncLimit is 1000 ms
+	tick := follower.wait(1500)
+	follower.step(tick)
+	if at, wanted := follower.p.WakeMs(); follower.p.State() != zab.Following || !wanted || at <= follower.nowMs {
+		t.Fatalf("behind, it wants a step at %d ms, and it is %d", at, follower.nowMs)
+	}
+	follower.p.Lag(0)
+	follower.step()
+	if follower.p.State() == zab.Following {
+		at, _ := follower.p.WakeMs()
+		t.Errorf("it follows a leader that is silent, and wants a step at %d ms, when it is %d", at, follower.nowMs)
+	}
+}
+
 // The records that a learner lacks are longer than a link holds: a DIFF would end the link
 // again and again.
 func TestLearnerThatLacksTooMuchGetsASnapshot(t *testing.T) {

@@ -143,9 +143,10 @@ type Peer struct {
 	master *master // a follower's that serves observers
 	early  []earlyLink
 
-	nowMs   int64
-	lagMs   int64 // see Lag
-	effects []Effect
+	nowMs    int64
+	lagMs    int64 // see Lag
+	tickedMs int64 // what had arrived by then was looked at in the last tick
+	effects  []Effect
 }
 
 // New returns a server that is looking.
@@ -188,8 +189,8 @@ func (p *Peer) Step(nowMs int64, batch []Event) []Effect {
 	invariant.Check(nowMs >= p.nowMs, "zab: time runs backwards")
 	clear(p.effects)
 	p.effects = p.effects[:0]
-	if nowMs > p.nowMs {
-		p.nowMs = nowMs
+	if lookedMs := nowMs - p.lagMs; nowMs > p.nowMs || lookedMs > p.tickedMs {
+		p.nowMs, p.tickedMs = nowMs, lookedMs
 		p.tick()
 	}
 	for i := range batch {

@@ -132,7 +132,7 @@ func shape() *model.Shape {
 	link := func(v reflect.Value) (int, uint64) { return int(v.Uint()%10) - 1, v.Uint() / 10 }
 	return &model.Shape{
 		Scratch: []string{"zab.Peer.effects", "zab.leader.scratch"},
-		Moments: []string{"zabmodel.server.NowMs", "zab.Peer.nowMs", "zab.leader.sinceMs", "zab.leader.checkMs", "zab.leader.pingMs",
+		Moments: []string{"zabmodel.server.NowMs", "zab.Peer.nowMs", "zab.Peer.tickedMs", "zab.leader.sinceMs", "zab.leader.checkMs", "zab.leader.pingMs",
 			"zab.link.receivedMs", "zab.link.waitsMs", "zab.learner.receivedMs", "zab.view.sentMs", "zab.Peer.soughtMs", "zab.master.pingMs"},
 		Spans:  []string{"zab.Options.*", "zab.Peer.lagMs"},
 		PastMs: 2 * jumpMs,
