@@ -65,6 +65,9 @@ func TestExpiry(t *testing.T) {
 		{"X1 too early, before anybody has seen it", "leads 1 100\nopens 1 7 500\nexpired 1 7 1000 1499", "X1"},
 		{"X1 decided to begin twice", "leads 1 100\nopens 1 7 500\nopens 1 7 900\nexpired 1 7 1000 1520", ""},
 		{"X3 seen late, and not ended", "leads 1 100\nopens 1 7 500\nopened 7 1000\nalive 1 7 1600\nstepped 1 2630 30\nstepped 1 2631 30", "X3"},
+		{"X4 a message waits that came in time", "leads 1 100\nalive 1 7 500\nwaits 1 7 1000 1499", "X4"},
+		{"X4 one waits that came in time after the beginning", "leads 1 100\nwaits 1 7 1000 1099", "X4"},
+		{"a message waits that came late", "leads 1 100\nalive 1 7 500\nwaits 1 7 1000 1500", ""},
 		{"of another leader", "leads 1 100\nopened 7 1000\nstepped 1 2000 30", ""},
 		{"it is over", "opened 7 1000\nleads 1 100\nclosed 7\nstepped 1 2000 30", ""},
 	})

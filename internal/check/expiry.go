@@ -23,6 +23,7 @@ const propertyExpiry = "expiry"
 //	X3  Never late: once the leader has taken a step after the timeout and a slack,
 //	    counted from when it was established or could last have been told, the end
 //	    of the session is decided.
+//	X4  Never while a message of its client waits that has come to the leader in time.
 type Expiry struct {
 	leaders  map[quorum.ID]*reign
 	sessions map[zk.SessionID]int64 // those that exist: timeout
@@ -109,6 +110,20 @@ func (e *Expiry) Expired(leader quorum.ID, session zk.SessionID, timeoutMs, atMs
 	if receivedMs > 0 && atMs-receivedMs < timeoutMs {
 		return broken(propertyExpiry, "X2: leader %d ends session %v of %d ms, %d ms after a server received from its client",
 			leader, session, timeoutMs, atMs-receivedMs)
+	}
+	return nil
+}
+
+// Waits says that a leader ends a session because it was silent, while a message of its client,
+// or a learner's that tells of one, waits to be looked at since cameMs.
+func (e *Expiry) Waits(leader quorum.ID, session zk.SessionID, timeoutMs, cameMs int64) error {
+	r := e.leaders[leader]
+	if r == nil {
+		return nil
+	}
+	if since := max(r.sinceMs, r.alive[session]); cameMs-since < timeoutMs {
+		return broken(propertyExpiry, "X4: leader %d ends session %v of %d ms, and a message of its client waits that came after %d ms",
+			leader, session, timeoutMs, cameMs-since)
 	}
 	return nil
 }

@@ -161,7 +161,7 @@ func (p *player) tell(fields []string) error {
 		return p.recent.Read(zxidOf(args[0]), zxidOf(args[1]))
 	case "named":
 		return p.sequences.Created(args[0], zxidOf(args[1]), zxidOf(args[2]))
-	case "leads", "alive", "maybe", "decided", "expired", "stepped", "opens", "opened", "closed":
+	case "leads", "alive", "maybe", "decided", "expired", "waits", "stepped", "opens", "opened", "closed":
 		return p.tellExpiry(fields[0], args)
 	}
 	return p.tellKept(fields)
@@ -453,7 +453,7 @@ func (p *player) tellSession(verb string, args []string) error {
 }
 
 // tellExpiry: leader, session and times; opened and closed are told of the session
-// alone; expired LEADER SESSION TIMEOUT AT [RECEIVED]; stepped LEADER AT SLACK.
+// alone; expired LEADER SESSION TIMEOUT AT [RECEIVED]; waits LEADER SESSION TIMEOUT CAME; stepped LEADER AT SLACK.
 func (p *player) tellExpiry(verb string, args []string) error {
 	n := make([]int64, 5)
 	for i := range args {
@@ -477,6 +477,8 @@ func (p *player) tellExpiry(verb string, args []string) error {
 		p.expiry.Closed(zk.SessionID(n[0]))
 	case "stepped":
 		return p.expiry.Stepped(leader, n[1], n[2])
+	case "waits":
+		return p.expiry.Waits(leader, session, n[2], n[3])
 	case "expired":
 		return p.expiry.Expired(leader, session, n[2], n[3], n[4])
 	}

@@ -16,6 +16,7 @@ var above = []struct {
 	{"kills at an operation of the disk", 6, func(p *Plan) bool {
 		return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == FaultCrashAtOp && f.B == 1 })
 	}},
+	{"loops that are behind", 7, func(p *Plan) bool { return p.Behind }},
 	{"long steps", 7, func(p *Plan) bool { return p.LongSteps }},
 	{"claims that are not true", 8, func(p *Plan) bool { return p.Liars }},
 	{"old votes", 7, func(p *Plan) bool { return p.OldVotes }},
@@ -55,11 +56,16 @@ func TestWhatIsDrawnAboveKeepsItsPromises(t *testing.T) {
 		}
 	}
 	var met Coverage
+	behind := 0
 	for _, r := range runAll(plans...) {
+		behind += r.Tally.Behind
 		met.Add(r.Met)
 		if r.Err != nil {
 			t.Errorf("seed %d at %d ms: %v\nread it: conclave sim --seed %d --shrink", r.Plan.Seed, r.AtMs, r.Err, r.Plan.Seed)
 		}
+	}
+	if behind == 0 {
+		t.Error("no step has left something waiting")
 	}
 	for _, name := range []string{"zab: learner storing COMMIT", "zab: learner ready COMMIT"} {
 		if *seeds >= 200 && met.rows[slices.Index(rows.names, name)] == 0 {

@@ -56,6 +56,7 @@ const (
 	FaultForsake                      // the leader's process is killed and comes back at once: forsake.go; if N, only one that writes a snapshot is forsaken
 	FaultMemory                       // A's tree gets what no transaction has made: memory.go
 	FaultShortLog                     // A's process is killed, and the end of its log is gone; if N is odd, it meets those that were down, and not those that were up
+	FaultSlowLoop                     // the loop of A's process is behind: behind.go
 
 	faultKinds
 )
@@ -64,7 +65,7 @@ var faultNames = [faultKinds]string{
 	"kill", "power", "power-all", "crash-at-op", "crash-epoch", "pause", "cut", "cut-both", "isolate", "split", "reset",
 	"slow-net", "slow-disk", "fail-sync", "full-disk", "flip", "wipe", "rate", "leap", "wall", "client-cut",
 	"client-pause", "client-kill", "client-drop", "reconfig", "flip-newest", "read-error", "lost-write", "stray-write",
-	"stop", "roll", "deaf", "forsake", "memory", "short-log",
+	"stop", "roll", "deaf", "forsake", "memory", "short-log", "slow-loop",
 }
 
 // String names the kind.
@@ -126,13 +127,14 @@ const (
 	ClassForsake  // drawn by itself, see Plan.forsakes
 	ClassBadDisk  // failing reads, bad writes, damage where the log grows
 	ClassMemory   // drawn by itself, see Plan.memory
+	ClassLoop     // drawn by itself, see Plan.behind
 
 	classes
 )
 
 // String names the class.
 func (c Class) String() string {
-	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig", "forsake", "bad-disk", "memory"}[c]
+	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig", "forsake", "bad-disk", "memory", "loop"}[c]
 }
 
 // kindsOf is what a class draws from; a kind that is listed twice is drawn twice
@@ -150,6 +152,7 @@ var kindsOf = [classes][]FaultKind{
 	ClassClient:   {FaultClientCut, FaultClientPause, FaultClientKill, FaultClientDrop, FaultClientDrop},
 	ClassBadDisk:  {FaultFlipNewest, FaultReadError, FaultReadError, FaultLostWrite, FaultStrayWrite, FaultShortLog},
 	ClassMemory:   {FaultMemory},
+	ClassLoop:     {FaultSlowLoop},
 }
 
 // classOf finds the class of a kind.

@@ -27,6 +27,7 @@ type observer struct {
 	sequences *check.Sequences
 	expiry    *check.Expiry
 	ledMs     int64                  // when the last leader began
+	epoch     uint32                 // the newest that a leader was established in
 	begun     map[zk.SessionID]int64 // the timeouts of all sessions whose beginning was ever decided
 	local     *check.Local
 	upgrades  map[zk.SessionID]zk.Zxid // of sessions that were one server's
@@ -148,9 +149,10 @@ func ticked(batch []replica.Event) bool {
 	return slices.ContainsFunc(batch, func(e replica.Event) bool { return e.Kind == replica.EventTick })
 }
 
-// ended sees that a leader has ended every session whose time was over.
+// ended sees that a leader has ended every session whose time was over. One that others have left
+// for another learns late of what they delivered, and its ends count no more.
 func (o *observer) ended(p *process, batch []replica.Event) {
-	if !p.leads() || p.turns.full || !ticked(batch) {
+	if !p.leads() || p.replica.Epoch() < o.epoch || p.turns.full || !ticked(batch) {
 		return
 	}
 	o.w.fail(o.expiry.Stepped(p.id, p.now().MonoMs, p.slackMs()))
@@ -220,6 +222,9 @@ func (o *observer) expired(p *process, h *zk.TxnHeader) {
 	if ms, here := o.model.TimeoutMs(h.Session); here {
 		timeoutMs, known = int64(ms), true
 	}
+	if cameMs, waits := p.cameMs(h.Session); waits && known {
+		o.w.fail(o.expiry.Waits(p.id, h.Session, timeoutMs, cameMs))
+	}
 	if known {
 		o.w.fail(o.expiry.Expired(p.id, h.Session, timeoutMs, p.now().MonoMs, o.touches.undisturbedMs(p, h.Session)))
 	}
@@ -236,7 +241,7 @@ func (o *observer) serve(p *process) {
 		what = "LEAD"
 		o.w.tally.Leaders++
 		o.expiry.Leads(p.id, p.now().MonoMs)
-		o.ledMs = o.w.nowMs
+		o.ledMs, o.epoch = o.w.nowMs, max(o.epoch, p.replica.Epoch())
 	}
 	o.w.note(p.node, what, 0, last, "")
 	fresh, err := o.order.Serve(p.id, p.replica.Epoch(), leading, last)

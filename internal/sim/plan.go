@@ -63,6 +63,7 @@ type Plan struct {
 	OldVotes  bool // all that was said arrives, not the newest alone: votes.go
 	Liars     bool // servers claim more than they have: liars.go
 	LongSteps bool // who stalls is at a long step, and says so: longstep.go
+	Behind    bool // loops of servers are behind with their work: behind.go
 
 	Apache uint32 // servers, a bit each, that lead in the order of Apache's: apache.go
 
@@ -111,6 +112,7 @@ func Draw(seed uint64) Plan {
 	p.oldVotes(branch(seed, "old votes", 0))
 	p.liars(branch(seed, "liars", 0))
 	p.killsAtOps(branch(seed, "kills", 0))
+	p.behind(branch(seed, "behind", 0))
 	p.underOracle()
 	return p
 }
@@ -177,7 +179,7 @@ func (p *Plan) faults(r *random) {
 	}
 	var kinds []FaultKind
 	for c := range classes {
-		if c != ClassReconfig && c != ClassForsake && c != ClassMemory && r.percent(60) {
+		if c != ClassReconfig && c != ClassForsake && c != ClassMemory && c != ClassLoop && r.percent(60) {
 			kinds = append(kinds, kindsOf[c]...)
 		}
 	}

@@ -101,9 +101,9 @@ func (p *process) put(id session.ConnID, f func(*port)) {
 // Connected implements replica.Clients.
 func (p *process) Connected(id session.ConnID, r *wire.ConnectResponse) {
 	r = p.mutateConnected(r)
+	p.w.watcher.touches.connect(p, r.Session) // even if the client has left: a loop that is behind does not know
 	p.put(id, func(c *port) {
 		c.session, c.timeoutMs, c.fresh = r.Session, int64(r.TimeoutMs), r.Session != 0
-		p.w.watcher.touches.maybe(p, r.Session)
 		p.w.fail(p.w.watcher.model.Attached(r.Session, p.replica.Tree().LastZxid()))
 		c.out = wire.AppendConnectResponse(c.out, r)
 	})

@@ -43,15 +43,17 @@ type process struct {
 	slowMs      int64 // of the network, while a fault lasts
 	downMs      int64 // it is not started before
 
-	replica *replica.Replica
-	inbox   []replica.Event
-	spare   []replica.Event // empty, the inbox of the step before
-	runs    func()          // run
-	woken   bool
-	wakeMs  int64 // when a step is planned at the latest
-	serving bool
-	roles   int // in which it has served
-	epoch   uint32
+	replica  *replica.Replica
+	inbox    []replica.Event
+	lanes    lanes           // where the loop may be behind: then the inbox is empty
+	waitedMs int64           // since then something waits that the last step has left, by its own clock; 0: nothing
+	spare    []replica.Event // empty, the inbox of the step before
+	runs     func()          // run
+	woken    bool
+	wakeMs   int64 // when a step is planned at the latest
+	serving  bool
+	roles    int // in which it has served
+	epoch    uint32
 
 	addressing
 	settings settings
@@ -189,6 +191,7 @@ func (p *process) start() {
 	p.hasMet = false
 	p.up, p.woken, p.serving, p.epoch, p.wakeMs = true, false, false, 0, 0
 	p.inbox, p.inFlight, p.dialing = nil, nil, 0
+	p.lanes.first, p.lanes.others, p.lanes.spokeMs, p.waitedMs = nil, nil, map[zab.LinkID]int64{}, 0
 	p.links, p.linkID, p.phantoms = map[zab.LinkID]*link{}, 0, phantoms{}
 	p.ports, p.connID = map[session.ConnID]*port{}, 0
 	p.turns.disk = disk
@@ -293,16 +296,21 @@ func (p *process) tick() {
 
 // push adds an event; a moment later the replica is stepped with all there are.
 func (p *process) push(e replica.Event) {
-	if p.up {
+	switch {
+	case !p.up:
+		return
+	case p.w.plan.Behind:
+		p.lanes.put(e, p.now().MonoMs)
+	default:
 		p.inbox = append(p.inbox, e)
-		p.wake()
 	}
+	p.wake()
 }
 
 func (p *process) wake() {
 	if !p.woken {
 		p.woken = true
-		p.awake(int64(p.random.below(p.w.plan.StepMs+1)), p.runs)
+		p.awake(max(int64(p.random.below(p.w.plan.StepMs+1)), p.lanes.freeMs-p.w.nowMs), p.runs)
 	}
 }
 
@@ -312,6 +320,9 @@ func (p *process) run() {
 	p.step()
 	if p.up {
 		p.planElection()
+		if !p.lanes.empty() {
+			p.wake()
+		}
 	}
 }
 
@@ -336,6 +347,13 @@ func (p *process) step() {
 	p.inbox = p.spare[:0]
 	p.w.tally.Steps++
 	now := p.now()
+	if p.w.plan.Behind {
+		batch = p.lanes.take(&now)
+		p.lanes.freeMs, p.waitedMs = p.w.nowMs+p.lanes.stepMs, now.WaitsMs
+		if now.WaitsMs != 0 {
+			p.w.tally.Behind++
+		}
+	}
 	if p.steppedMs != 0 && replica.Paused(now.MonoMs-p.steppedMs, p.w.plan.TickMs) {
 		batch = slices.Insert(batch, 0, replica.Event{Kind: replica.EventPaused})
 		p.patientMs = now.MonoMs + p.w.plan.TickMs
@@ -350,6 +368,9 @@ func (p *process) step() {
 		if c := p.ports[batch[i].Conn]; c != nil && batch[i].Kind == replica.EventDisconnect {
 			c.left = true
 		}
+	}
+	if p.w.plan.Behind {
+		p.lanes.stepped(p, now.MonoMs, effects.Left)
 	}
 	p.w.oracle.stepped(p)
 	p.w.watcher.stepped(p, batch, effects)
@@ -371,7 +392,11 @@ func (p *process) slackMs() int64 {
 	if p.now().MonoMs < p.patientMs {
 		return math.MaxInt32
 	}
-	return replica.ExpirySlackMs(p.w.plan.TickMs)
+	lagMs := int64(0)
+	if p.waitedMs != 0 {
+		lagMs = p.now().MonoMs - p.waitedMs
+	}
+	return replica.ExpirySlackMs(p.w.plan.TickMs) + lagMs
 }
 
 // carryOut does what the replica wants done. Anything may end the process.

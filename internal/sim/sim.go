@@ -50,6 +50,7 @@ type Report struct {
 // Tally counts what a run has done, so that one can see that it tests.
 type Tally struct {
 	Events, Steps                      int
+	Behind                             int // steps that have left something waiting
 	Acked, Refused, Unknown, Reads     int
 	Watches, Sessions, Expired         int
 	Elections, Leaders, Faults         int
@@ -73,7 +74,7 @@ func (t *Tally) add(o *Tally) {
 // numbers are the counts in the order of tallyNames.
 func (t *Tally) numbers() []*int {
 	return []*int{
-		&t.Events, &t.Steps, &t.Acked, &t.Refused, &t.Unknown, &t.Reads, &t.Watches, &t.Sessions, &t.Expired, &t.Elections,
+		&t.Events, &t.Steps, &t.Behind, &t.Acked, &t.Refused, &t.Unknown, &t.Reads, &t.Watches, &t.Sessions, &t.Expired, &t.Elections,
 		&t.Leaders, &t.Faults, &t.Crashes, &t.Reloads, &t.Snapshots, &t.Diff, &t.Trunc, &t.Snap, &t.Committed, &t.Lost, &t.Asked, &t.Reconfigs,
 		&t.Slow, &t.BadWrites, &t.Short, &t.ReadErrors, &t.Beyond, &t.Spoilt, &t.Locals, &t.Upgraded, &t.Partitioned,
 	}

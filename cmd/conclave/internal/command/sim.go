@@ -312,7 +312,7 @@ func simTable(w io.Writer, r *simulated) error {
 		{"seeds", fmt.Sprintf("%d, from %d", r.Seeds, r.From)},
 		{"failed", fmt.Sprint(len(r.Failed))},
 		{"simulated", fmt.Sprintf("%.0f s in %.1f s; %.0f s per second and core", r.SimulatedS, r.WallS, r.PerSecond)},
-		{"events, steps", fmt.Sprintf("%d, %d", t.Events, t.Steps)},
+		{"events, steps", fmt.Sprintf("%d, %d, %d of them behind", t.Events, t.Steps, t.Behind)},
 		{"transactions", fmt.Sprint(t.Committed)},
 		{"writes", fmt.Sprintf("%d acknowledged, %d refused, %d of unknown fate", t.Acked, t.Refused, t.Unknown)},
 		{"reads, events of watches", fmt.Sprintf("%d, %d", t.Reads, t.Watches)},
