@@ -38,6 +38,20 @@ func TestFlagsComeAfterTheFieldsOfOthers(t *testing.T) {
 	}
 }
 
+// Whom a learner means comes after the flags, if all of it is there.
+func TestLearnerNamesTheServerThatItMeans(t *testing.T) {
+	const learner, flags = "0000000000000003" + "00010000" + "0000000000000007", "436e636c" + "00000002"
+	for after, want := range map[string]zab.Hello{
+		"0000000000000002": {Named: true, To: 2}, "0000000000000000": {Named: true}, "0000000000000002ff": {Named: true, To: 2},
+		"": {}, "00000000000000": {},
+	} {
+		want.Server, want.ConfigVersion = 3, 7
+		if m, err := messageOf(t, zab.KindFollowerInfo, learner+flags+after, FromLearner); err != nil || m.Hello != want {
+			t.Errorf("hello with %q: %+v, %v", after, m.Hello, err)
+		}
+	}
+}
+
 // messageOf decodes the data of a kind.
 func messageOf(t *testing.T, kind zab.Kind, data string, from Sender) (zab.Message, error) {
 	t.Helper()

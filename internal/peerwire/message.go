@@ -252,17 +252,29 @@ func decodeInformAndActivate(d *jute.Decoder, m *zab.Message, _ Sender, _ *Packe
 const (
 	flagsMagic = 0x436e636c
 	cumulative = 1 // zab.Hello.Cumulative
+	named      = 2 // zab.Hello.Named: int64 zab.Hello.To comes next
 )
 
-func appendFlags(b []byte, isCumulative bool) []byte {
-	if isCumulative {
-		return jute.AppendInt(jute.AppendInt(b, flagsMagic), cumulative)
+func appendFlags(b []byte, flags int32) []byte {
+	if flags == 0 {
+		return b
 	}
-	return b
+	return jute.AppendInt(jute.AppendInt(b, flagsMagic), flags)
 }
 
-func isCumulative(d *jute.Decoder) bool {
-	return d.Len() >= 8 && d.Int() == flagsMagic && d.Int()&cumulative != 0
+func decodeFlags(d *jute.Decoder) int32 {
+	if d.Len() < 8 || d.Int() != flagsMagic {
+		return 0
+	}
+	return d.Int()
+}
+
+// flagIf is a flag, or 0 without it.
+func flagIf(f int32, is bool) int32 {
+	if is {
+		return f
+	}
+	return 0
 }
 
 // LearnerInfo: int64 server, int32 protocol version, int64 version of the
@@ -270,7 +282,11 @@ func isCumulative(d *jute.Decoder) bool {
 func appendHello(b []byte, m *zab.Message, _ Sender) []byte {
 	b = jute.AppendLong(b, int64(m.Hello.Server))
 	b = jute.AppendInt(b, protocolVersion)
-	return appendFlags(jute.AppendLong(b, m.Hello.ConfigVersion), m.Hello.Cumulative)
+	b = appendFlags(jute.AppendLong(b, m.Hello.ConfigVersion), flagIf(cumulative, m.Hello.Cumulative)|flagIf(named, m.Hello.Named))
+	if m.Hello.Named {
+		b = jute.AppendLong(b, int64(m.Hello.To))
+	}
+	return b
 }
 
 func decodeHello(d *jute.Decoder, m *zab.Message, _ Sender, p *Packet) {
@@ -286,19 +302,23 @@ func decodeHello(d *jute.Decoder, m *zab.Message, _ Sender, p *Packet) {
 	if d.Len() > 0 {
 		m.Hello.ConfigVersion = d.Long()
 	}
-	m.Hello.Cumulative = isCumulative(d)
+	flags := decodeFlags(d)
+	m.Hello.Cumulative = flags&cumulative != 0
+	if m.Hello.Named = flags&named != 0 && d.Len() >= 8; m.Hello.Named {
+		m.Hello.To = quorum.ID(d.Long())
+	}
 }
 
 // int32 protocol version of the leader.
 func appendVersion(b []byte, m *zab.Message, _ Sender) []byte {
-	return appendFlags(jute.AppendInt(b, protocolVersion), m.Cumulative)
+	return appendFlags(jute.AppendInt(b, protocolVersion), flagIf(cumulative, m.Cumulative))
 }
 
 func decodeVersion(d *jute.Decoder, m *zab.Message, _ Sender, _ *Packet) {
 	if version := d.Int(); version < protocolVersion {
 		d.Fail(fmt.Errorf("protocol version %#x, want %#x or above", version, protocolVersion))
 	}
-	m.Cumulative = isCumulative(d)
+	m.Cumulative = decodeFlags(d)&cumulative != 0
 }
 
 // int32 current epoch, or -1 not to be counted.

@@ -48,6 +48,8 @@ var messages = []struct {
 	{FromLeader, zab.Message{Kind: zab.KindNewLeader, Zxid: 2 << 32}},
 	{FromLearner, zab.Message{Kind: zab.KindFollowerInfo, Zxid: 1 << 32, Hello: zab.Hello{Server: 3, ConfigVersion: 1 << 32}}},
 	{FromLearner, zab.Message{Kind: zab.KindFollowerInfo, Zxid: 1 << 32, Hello: zab.Hello{Server: 3, Cumulative: true}}},
+	{FromLearner, zab.Message{Kind: zab.KindFollowerInfo, Zxid: 1 << 32, Hello: zab.Hello{Server: 3, Named: true}}},
+	{FromLearner, zab.Message{Kind: zab.KindObserverInfo, Zxid: 1 << 32, Hello: zab.Hello{Server: 3, Cumulative: true, Named: true, To: 1 << 40}}},
 	{FromLeader, zab.Message{Kind: zab.KindUpToDate, Zxid: -1}},
 	{FromLeader, zab.Message{Kind: zab.KindDiff, Zxid: 7}},
 	{FromLeader, zab.Message{Kind: zab.KindTrunc, Zxid: 7}},

@@ -16,6 +16,9 @@ var above = []struct {
 	{"kills at an operation of the disk", 6, func(p *Plan) bool {
 		return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == FaultCrashAtOp && f.B == 1 })
 	}},
+	{"addresses that are exchanged", 7, func(p *Plan) bool {
+		return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == FaultStray })
+	}},
 	{"loops that are behind", 7, func(p *Plan) bool { return p.Behind }},
 	{"long steps", 7, func(p *Plan) bool { return p.LongSteps }},
 	{"claims that are not true", 8, func(p *Plan) bool { return p.Liars }},

@@ -125,6 +125,7 @@ func (w *world) heal() {
 	for _, p := range w.servers {
 		p.slowMs, p.turns.slowMs, p.turns.failSync, p.turns.crashIn, p.downMs = 0, 0, false, 0, 0
 		p.turns.failIn = 0
+		p.stray = nil
 		p.lanes.most, p.lanes.stepMs = 0, 0
 		p.mem.SetCapacity(-1)
 		p.rot.readUntilMs, p.rot.bad = 0, nil

@@ -57,6 +57,7 @@ const (
 	FaultMemory                       // A's tree gets what no transaction has made: memory.go
 	FaultShortLog                     // A's process is killed, and the end of its log is gone; if N is odd, it meets those that were down, and not those that were up
 	FaultSlowLoop                     // the loop of A's process is behind: behind.go
+	FaultStray                        // who dials A reaches B, and the other way round: stray.go
 
 	faultKinds
 )
@@ -65,7 +66,7 @@ var faultNames = [faultKinds]string{
 	"kill", "power", "power-all", "crash-at-op", "crash-epoch", "pause", "cut", "cut-both", "isolate", "split", "reset",
 	"slow-net", "slow-disk", "fail-sync", "full-disk", "flip", "wipe", "rate", "leap", "wall", "client-cut",
 	"client-pause", "client-kill", "client-drop", "reconfig", "flip-newest", "read-error", "lost-write", "stray-write",
-	"stop", "roll", "deaf", "forsake", "memory", "short-log", "slow-loop",
+	"stop", "roll", "deaf", "forsake", "memory", "short-log", "slow-loop", "stray",
 }
 
 // String names the kind.
@@ -127,6 +128,7 @@ const (
 	ClassForsake  // drawn by itself, see Plan.forsakes
 	ClassBadDisk  // failing reads, bad writes, damage where the log grows
 	ClassMemory   // drawn by itself, see Plan.memory
+	ClassStray    // drawn by itself, see Plan.stray
 	ClassLoop     // drawn by itself, see Plan.behind
 
 	classes
@@ -134,7 +136,7 @@ const (
 
 // String names the class.
 func (c Class) String() string {
-	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig", "forsake", "bad-disk", "memory", "loop"}[c]
+	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig", "forsake", "bad-disk", "memory", "stray", "loop"}[c]
 }
 
 // kindsOf is what a class draws from; a kind that is listed twice is drawn twice
@@ -152,6 +154,7 @@ var kindsOf = [classes][]FaultKind{
 	ClassClient:   {FaultClientCut, FaultClientPause, FaultClientKill, FaultClientDrop, FaultClientDrop},
 	ClassBadDisk:  {FaultFlipNewest, FaultReadError, FaultReadError, FaultLostWrite, FaultStrayWrite, FaultShortLog},
 	ClassMemory:   {FaultMemory},
+	ClassStray:    {FaultStray},
 	ClassLoop:     {FaultSlowLoop},
 }
 

@@ -87,9 +87,13 @@ const redialMs = 50
 func (p *process) dial(leader quorum.ID, master bool, number int, untilMs int64) {
 	p.later(p.random.between(0, p.delayMs()), func() {
 		t := p.w.byID(leader)
+		known := p.reachesLinks(t)
+		if t.stray != nil {
+			t = t.stray
+		}
 		switch {
 		case p.dialing != number:
-		case t.up && t != p && p.reachesLinks(t) && p.w.reachable(p.node, t.node):
+		case t.up && t != p && known && p.w.reachable(p.node, t.node):
 			p.linkUp(t, master)
 		case p.w.nowMs >= untilMs:
 			p.push(replica.Event{Kind: replica.EventLinkDown})

@@ -113,6 +113,7 @@ func Draw(seed uint64) Plan {
 	p.liars(branch(seed, "liars", 0))
 	p.killsAtOps(branch(seed, "kills", 0))
 	p.behind(branch(seed, "behind", 0))
+	p.stray(branch(seed, "stray", 0))
 	p.underOracle()
 	return p
 }
@@ -179,7 +180,7 @@ func (p *Plan) faults(r *random) {
 	}
 	var kinds []FaultKind
 	for c := range classes {
-		if c != ClassReconfig && c != ClassForsake && c != ClassMemory && c != ClassLoop && r.percent(60) {
+		if c != ClassReconfig && c != ClassForsake && c != ClassMemory && c != ClassLoop && c != ClassStray && r.percent(60) {
 			kinds = append(kinds, kindsOf[c]...)
 		}
 	}

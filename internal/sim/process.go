@@ -45,6 +45,7 @@ type process struct {
 
 	replica  *replica.Replica
 	inbox    []replica.Event
+	stray    *process        // whom those reach that dial this server
 	lanes    lanes           // where the loop may be behind: then the inbox is empty
 	waitedMs int64           // since then something waits that the last step has left, by its own clock; 0: nothing
 	spare    []replica.Event // empty, the inbox of the step before

@@ -93,6 +93,10 @@ func (t *trouble) strikeServer(f *Fault, p *process) {
 		p.turns.crashIn, p.turns.keep, p.turns.kills = f.N, int64(p.random.below(4)*30), f.B == 1
 	case FaultPause:
 		p.stall(f.ForMs)
+	case FaultStray:
+		if q := t.target(f.B); q != nil && q != p {
+			t.exchangeAddresses(p, q, f.ForMs)
+		}
 	case FaultSlowLoop:
 		p.fallBehind(f)
 	case FaultCut, FaultCutBoth:

@@ -21,6 +21,10 @@ func (p *Peer) MayBegin(epoch uint32) bool { return epoch <= min(p.accepted+epoc
 // an observer, which does not count for the quorum. Hellos together raise it by
 // epochJumpMax at most in one leadership.
 func (p *Peer) leaderHello(l *link, m *Message) {
+	if p.isForAnother(m) {
+		p.drop(l)
+		return
+	}
 	if p.knowsNewer(m) {
 		p.drop(l) // a leader must know that ensemble as well
 		return
@@ -56,6 +60,10 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 		p.askEpoch(l)
 	}
 }
+
+// isForAnother reports whether a learner means another server, whose address this one has: its votes
+// are for that one, and it would tell nobody that it follows this one.
+func (p *Peer) isForAnother(m *Message) bool { return m.Hello.Named && m.Hello.To != p.opts.ID }
 
 // knowsNewer reports whether a learner that says hello knows a newer ensemble than this server. The number
 // of a first epoch makes none: a server that has no number, for reconfigs are off, has the same one.
@@ -166,7 +174,7 @@ func (p *Peer) hello(link LinkID) {
 	}
 	p.send(link, Message{
 		Kind: kind, Zxid: zk.MakeZxid(p.accepted, 0),
-		Hello: Hello{Server: p.opts.ID, ConfigVersion: p.config.Version, Cumulative: !p.opts.Observer && !p.opts.OneByOne},
+		Hello: Hello{Server: p.opts.ID, ConfigVersion: p.config.Version, Cumulative: !p.opts.Observer && !p.opts.OneByOne, Named: true, To: ln.from},
 	})
 }
 

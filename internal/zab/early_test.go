@@ -36,3 +36,52 @@ func TestNothingButHellosIsKeptWhileLooking(t *testing.T) {
 		t.Error("the server that has said hello does not count")
 	}
 }
+
+// Names are told again late, and addresses are given to others: a learner that means another server
+// is let in by none that knows whom it means. It would tell others that it follows that one.
+func TestLearnerThatMeansAnotherServerIsNotLetIn(t *testing.T) {
+	three := Config{Quorum: quorum.NewMajority(1, 2, 3)}
+	looking := func() *Peer { return New(Options{ID: 1, TickMs: 1000, InitMs: 2000, SyncMs: 1000}, three, Stored{}) }
+	leading := func() *Peer {
+		p := looking()
+		p.Step(1, []Event{{Kind: EventElected, Server: 1}})
+		return p
+	}
+	follows := func() *Peer { return following(t) } // and serves observers
+	for _, test := range []struct {
+		name  string
+		peer  func() *Peer
+		kind  Kind
+		hello Hello
+		want  bool
+	}{
+		{"looking", looking, KindFollowerInfo, Hello{Server: 3, Named: true, To: 1}, true},
+		{"looking, for another", looking, KindFollowerInfo, Hello{Server: 3, Named: true, To: 2}, false},
+		{"looking, of Apache's", looking, KindFollowerInfo, Hello{Server: 3}, true},
+		{"leader", leading, KindFollowerInfo, Hello{Server: 3, Named: true, To: 1}, true},
+		{"leader, for another", leading, KindFollowerInfo, Hello{Server: 3, Named: true, To: 2}, false},
+		{"leader, for server 0", leading, KindFollowerInfo, Hello{Server: 3, Named: true}, false},
+		{"leader, of Apache's", leading, KindFollowerInfo, Hello{Server: 3}, true},
+		{"leader, an observer for another", leading, KindObserverInfo, Hello{Server: 3, Named: true, To: 2}, false},
+		{"observer master", follows, KindObserverInfo, Hello{Server: 9, Named: true, To: 1}, true},
+		{"observer master, for another", follows, KindObserverInfo, Hello{Server: 9, Named: true, To: 2}, false},
+		{"observer master, of Apache's", follows, KindObserverInfo, Hello{Server: 9}, true},
+	} {
+		p := test.peer()
+		_, closed := effectOf(p.Step(p.nowMs+1, []Event{
+			{Kind: EventLinkUp, Link: 9, Observers: p.master != nil},
+			{Kind: EventReceive, Link: 9, Message: &Message{Kind: test.kind, Hello: test.hello}},
+		}), EffectClose)
+		if closed == test.want {
+			t.Errorf("%s: closed is %v", test.name, closed)
+		}
+	}
+	for _, observer := range []bool{false, true} {
+		p := New(Options{ID: 4, Observer: observer, TickMs: 1000, InitMs: 2000, SyncMs: 1000}, three, Stored{})
+		p.Step(1, []Event{{Kind: EventElected, Server: 2}})
+		e, said := effectOf(p.Step(1, []Event{{Kind: EventLinkUp, Link: 5, Outgoing: true}}), EffectSend)
+		if h := e.Message.Hello; !said || !h.Named || h.To != 2 {
+			t.Errorf("elected is server 2, and the hello is %+v", h)
+		}
+	}
+}

@@ -100,7 +100,7 @@ func (p *Peer) masterTick() {
 // masterHello takes an observer's hello. There is no epoch to agree on: it is the one that
 // this server follows.
 func (p *Peer) masterHello(l *link, m *Message) {
-	if p.knowsNewer(m) || m.Hello.Server == p.opts.ID {
+	if p.isForAnother(m) || p.knowsNewer(m) || m.Hello.Server == p.opts.ID {
 		p.drop(l) // it knows a newer ensemble, or has this server's number
 		return
 	}

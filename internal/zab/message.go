@@ -79,11 +79,14 @@ type Message struct {
 // stands for all records up to its own, and so does a COMMIT, for CumulativeMax at most: what
 // comes of one message is a step that must not be long. A follower says that it can
 // have one, and its leader whether it is: between servers of Conclave. Apache's servers read
-// neither, and send and expect one of each for each record.
+// neither, and send and expect one of each for each record. To is the server that a learner
+// means, if it is Named, as by all of Conclave: another one at its address ends the link.
 type Hello struct {
 	Server        quorum.ID
 	ConfigVersion int64
 	Cumulative    bool
+	Named         bool
+	To            quorum.ID
 }
 
 // Touch is a heartbeat of a session.

@@ -353,13 +353,14 @@ type earlyLink struct {
 }
 
 // keepHello keeps what a learner says first on such a connection, and of that no more than a
-// hello has. A learner begins with one: another message ends the connection.
+// hello has. A learner begins with one: another message ends the connection, and so does the
+// hello of one that means another server.
 func (p *Peer) keepHello(e *Event) {
 	at := slices.IndexFunc(p.early, func(l earlyLink) bool { return l.id == e.Link })
 	if at < 0 || p.early[at].hello != nil {
 		return
 	}
-	if kind := e.Message.Kind; kind != KindFollowerInfo && kind != KindObserverInfo {
+	if kind := e.Message.Kind; kind != KindFollowerInfo && kind != KindObserverInfo || p.isForAnother(e.Message) {
 		p.early = slices.Delete(p.early, at, at+1)
 		p.emit(Effect{Kind: EffectClose, Link: e.Link})
 		return
