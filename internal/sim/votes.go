@@ -107,10 +107,17 @@ func (q *pair) arrive(frame []byte) {
 	got.Config, got.Proposed = q.from.masks.realText(got.Config), q.from.masks.realText(got.Proposed)
 	q.from.claims(&got)
 	q.from.w.note(q.to.node, "vote", q.from.node, got.Zxid, got.String())
-	if q.to.ignoresVote(&got) {
+	to, from := q.to, q.from // with exchanged addresses a vote is taken for another's, and comes to another
+	if to.stray != nil && to.stray.up && to.stray != from {
+		to = to.stray
+	}
+	if from.stray != nil && from.stray != to && from.random.oneIn(2) {
+		from = from.stray
+	}
+	if to.ignoresVote(&got) {
 		return
 	}
-	q.to.push(replica.Event{Kind: replica.EventNotification, Server: q.from.id, Notification: &got})
+	to.push(replica.Event{Kind: replica.EventNotification, Server: from.id, Notification: &got})
 }
 
 // forgetVotes is the end of a process: what it has not sent is lost.
