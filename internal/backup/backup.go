@@ -76,6 +76,7 @@ func (b *Backup) reread(ctx context.Context) error {
 		return cmp.Or(cmp.Compare(a.first, c.first), cmp.Compare(a.last, c.last), cmp.Compare(a.name, c.name))
 	})
 	b.ways = newWays(b.pieces)
+	b.rightTimes()
 	return nil
 }
 
@@ -201,16 +202,7 @@ func (all pieces) newest() zk.Zxid {
 // transaction if that was before, for the clock may be wrong, and a backup that does not grow is
 // not to shrink.
 func (b *Backup) Keep(ctx context.Context, now time.Time, long time.Duration) ([]string, error) {
-	var last piece
-	for _, p := range b.pieces {
-		if p.log && p.last >= last.last {
-			last = p
-		}
-	}
-	if last.log && last.time.Before(now) {
-		now = last.time
-	}
-	return b.Prune(ctx, now.Add(-long))
+	return b.Prune(ctx, b.longBefore(now, long))
 }
 
 // Prune removes the pieces that no state at or after a moment needs, and returns their

@@ -549,6 +549,7 @@ func TestPruneKeepsWhatIsWanted(t *testing.T) {
 	s.Now = func() time.Time { return clock }
 	newest := newestSnapshot(t, s)
 	for day := range 5 {
+		e.ahead.Store(int64(time.Until(clock))) // the server's transactions are of that day
 		wrote := 0
 		awaittest.Until(t, "the server has a snapshot of the day", func() bool {
 			if _, _, err := c.Create(t.Context(), fmt.Sprintf("/d%d-%d", day, wrote), nil, client.CreateOptions{}); err != nil {

@@ -62,3 +62,53 @@ func TestSnapshotOfAFutureIsFollowedByOthers(t *testing.T) {
 		t.Error("another one was copied at once")
 	}
 }
+
+// The clock of the leader, which takes the backup and prunes it, is ten years ahead: its transactions are,
+// too.
+func TestClockThatIsAheadForAllKeepsTheDaysBefore(t *testing.T) {
+	w, place, clock := days(t, 6)
+	wanted := clock.AddDate(0, 0, -2) // of the last three days there are
+	*clock = clock.AddDate(10, 0, 0)
+	for range 2 {
+		last := w.live.LastZxid()
+		w.create(last+1, last+10)
+		w.snapshot()
+		w.take(place, last+10, backup.Options{Snapshot: true})
+		if _, err := open(t, place).Keep(t.Context(), *clock, 72*time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		*clock = clock.Add(5 * time.Minute)
+	}
+	if state, err := open(t, place).Load(t.Context(), backup.Moment{Time: wanted}); err != nil || state.Zxid != 60 {
+		t.Errorf("the state of %s: %+v, %v; there is %v", wanted, state, err, open(t, place).Ranges())
+	}
+}
+
+// A machine without a clock of its own copies a snapshot in the year 2000: that is no state of then.
+func TestSnapshotOfAPastIsNoStateOfThen(t *testing.T) {
+	w, place, clock := days(t, 6)
+	now := *clock
+	last := w.live.LastZxid()
+	w.create(last+1, last+10)
+	w.snapshot()
+	w.create(last+11, last+12)
+	*clock = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	if taken := w.take(place, last+12, backup.Options{SnapshotEvery: 24 * time.Hour}); taken.Snapshot == "" {
+		t.Fatal("none was copied")
+	}
+	*clock = now.Add(24 * time.Hour)
+	w.create(last+13, last+20)
+	w.take(place, last+20, backup.Options{})
+	wanted := now.AddDate(0, 0, -2)
+	for _, pruned := range []bool{false, true} {
+		b := open(t, place)
+		if pruned {
+			if _, err := b.Keep(t.Context(), *clock, 7*24*time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if state, err := b.Load(t.Context(), backup.Moment{Time: wanted}); err != nil || state.Zxid != 60 {
+			t.Errorf("pruned %t: the state of %s: %+v, %v", pruned, wanted, state, err)
+		}
+	}
+}

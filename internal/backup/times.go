@@ -1,13 +1,63 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"sort"
 	"time"
 
 	"github.com/conclave-project/conclave/zk"
 )
+
+// byEnd returns the logs by their last zxid.
+func (b *Backup) byEnd() pieces {
+	logs := slices.Clone(b.ways.logs)
+	slices.SortFunc(logs, func(a, c piece) int { return cmp.Compare(a.last, c.last) })
+	return logs
+}
+
+// rightTimes has no snapshot be older than the transactions before and after it: one that was
+// copied while the clock was behind would pass for a state of long ago.
+func (b *Backup) rightTimes() {
+	logs := b.byEnd()
+	for i := range b.pieces {
+		p := &b.pieces[i]
+		next := sort.Search(len(logs), func(i int) bool { return logs[i].last > p.first })
+		if p.log || next == 0 {
+			continue
+		}
+		least := logs[next-1].time
+		if next < len(logs) && logs[next].time.Before(least) { // that one may be of a clock that was ahead
+			least = logs[next].time
+		}
+		if p.time.Before(least) {
+			p.time = least
+		}
+	}
+}
+
+// longBefore returns the moment from which on states are kept. A clock that was set to another
+// year makes a long time between two pieces: none counts for more than a quarter.
+func (b *Backup) longBefore(now time.Time, long time.Duration) time.Time {
+	at, left := now, long
+	for i, p := range slices.Backward(b.byEnd()) {
+		if i == len(b.ways.logs)-1 {
+			if p.time.Before(at) {
+				at = p.time
+			}
+			continue
+		}
+		between := max(0, min(at.Sub(p.time), long/4))
+		if between >= left {
+			break
+		}
+		at, left = p.time, left-between
+	}
+	return at.Add(-left)
+}
 
 // bases are the snapshots from which a moment can perhaps be reached, in the order in which
 // they are to be tried: the newest that is not of later. A state is older than its copy, how
