@@ -38,7 +38,6 @@ func (t *taking) reach(from zk.Zxid, at time.Time, known bool) (reached, error) 
 	}
 	defer reader.Close()
 	record, err := reader.Next()
-	covers := len(t.segments) > 0 && t.segments[0].First <= from
 	switch {
 	case err != nil && err != io.EOF:
 		return 0, err
@@ -48,10 +47,49 @@ func (t *taking) reach(from zk.Zxid, at time.Time, known bool) (reached, error) 
 		return withSuccessor, nil
 	case err == io.EOF && (len(t.snapshots) == 0 || t.snapshots[0].Zxid <= from):
 		return nothingNew, nil // this server is behind, or was when its files were looked at
-	case err == nil && covers && !at.IsZero() && !t.goesAround(from, record.Zxid):
-		return 0, fmt.Errorf("%w: its last transaction, %s, is not in %s", ErrOtherHistory, from, t.source.LogDir)
+	case err == nil && !at.IsZero():
+		return notReached, t.mayLack(from, record.Zxid)
 	}
 	return notReached, nil
+}
+
+// mayLack returns an error if the log should have a transaction of the backup, and has another one next.
+func (t *taking) mayLack(zxid, next zk.Zxid) error {
+	if covers := len(t.segments) > 0 && t.segments[0].First <= zxid; !covers || t.goesAround(zxid, next) {
+		return nil
+	}
+	return fmt.Errorf("%w: its transaction %s is not in %s", ErrOtherHistory, zxid, t.source.LogDir)
+}
+
+// behind looks whether a server that has less than the backup is behind, or has another history: one
+// that was begun again, or went on from an older copy. The newest piece of which it should have all
+// tells. Nothing is taken from it.
+func (t *taking) behind() error {
+	if first := t.pieces[0].first; t.committed < first {
+		return fmt.Errorf("%w: it begins at %s, and this server has committed no more than %s", ErrOtherHistory, first, t.committed)
+	}
+	var newest piece
+	for _, p := range t.pieces {
+		if p.log && p.last <= t.committed && p.last > newest.last {
+			newest = p
+		}
+	}
+	if !newest.log {
+		return nil
+	}
+	reader, err := t.read(newest.last-1, true)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	record, err := reader.Next()
+	switch {
+	case err != nil:
+		return ended(err)
+	case record.Zxid == newest.last:
+		return t.sameTime(&record, newest.time)
+	}
+	return t.mayLack(newest.last, record.Zxid)
 }
 
 // isNext reports whether a record comes right after a state whose last transaction the log
@@ -128,7 +166,7 @@ func (t *taking) goesTo(from zk.Zxid) (until, state zk.Zxid, err error) {
 func (t *taking) sameTime(record *txnlog.Record, at time.Time) error {
 	recorded, err := recordTime(record)
 	if err == nil && !at.IsZero() && !recorded.Equal(at) {
-		err = fmt.Errorf("%w: its last transaction, %s, is of %s, and that in %s of %s", ErrOtherHistory, record.Zxid,
+		err = fmt.Errorf("%w: its transaction %s is of %s, and that in %s of %s", ErrOtherHistory, record.Zxid,
 			at.Format(timeLayout), record.File, recorded.Format(timeLayout))
 	}
 	return err

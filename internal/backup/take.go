@@ -106,6 +106,10 @@ func (t *taking) run() error {
 		return err
 	}
 	from, at, known := t.end()
+	if known && t.committed < from {
+		t.taken.Last = from
+		return t.behind()
+	}
 	reach, err := t.reach(from, at, known)
 	if err != nil {
 		return err
