@@ -23,6 +23,7 @@
 //	            that log or not at all, whatever dataLogDir says.
 //	datadir-S7  A leader's state takes the place of what was here wholly or not at
 //	            all: what comes after it never stands beside a log that ends before it.
+//	datadir-S8  A history that no ensemble ever had is not given up for a leader's.
 //
 // A Store holds no transaction and no tree. It starts no goroutine and reads no
 // clock; the disk goroutine and a snapshot goroutine of the server may use it at

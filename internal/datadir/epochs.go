@@ -38,6 +38,11 @@ func (s *Store) LoadEpochs(last zk.Zxid) (Epochs, error) {
 	if err != nil {
 		return Epochs{}, err
 	}
+	if s.epochsMade = last > 0 && !found.hasAccepted && !found.hasCurrent; s.epochsMade {
+		if err := s.noteAlone(last); err != nil {
+			return Epochs{}, err
+		}
+	}
 	// The promise before what rests on it.
 	if !found.hasAccepted {
 		if err := s.writeEpoch(acceptedName, found.Accepted); err != nil {
@@ -49,7 +54,7 @@ func (s *Store) LoadEpochs(last zk.Zxid) (Epochs, error) {
 			return Epochs{}, err
 		}
 	}
-	s.epochs, s.epochsMade = found.Epochs, last > 0 && !found.hasAccepted && !found.hasCurrent
+	s.epochs = found.Epochs
 	return s.epochs, nil
 }
 
@@ -148,7 +153,7 @@ func (s *Store) SetCurrent(epoch uint32) error {
 		return fmt.Errorf("set %s to %d: it is %d, and %d is promised",
 			currentName, epoch, s.epochs.Current, s.epochs.Accepted)
 	}
-	if err := s.endRejoining(); err != nil {
+	if err := errors.Join(s.endRejoining(), s.dropNote(aloneName)); err != nil {
 		return err
 	}
 	if err := s.writeEpoch(currentName, epoch); err != nil {

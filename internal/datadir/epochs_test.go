@@ -166,3 +166,38 @@ func TestHistoryWithoutEpochFilesIsNoted(t *testing.T) {
 		must(t, s.Close())
 	}
 }
+
+// A server that was alone has the only copy of its history: no leader's takes its place before an
+// ensemble has had it (datadir-S8).
+func TestHistoryOfAServerThatWasAloneIsNotGivenUp(t *testing.T) {
+	last := zk.MakeZxid(0, 5)
+	disk := vfs.NewMem()
+	for _, start := range []string{"first", "second"} {
+		s := open(t, disk)
+		_, err := s.LoadEpochs(last)
+		must(t, err)
+		if s.MayGiveUp(0) == nil || s.MayGiveUp(last-1) == nil || s.MayGiveUp(last) != nil {
+			t.Errorf("%s start: %v, %v, %v", start, s.MayGiveUp(0), s.MayGiveUp(last-1), s.MayGiveUp(last))
+		}
+		must(t, s.Close())
+	}
+	s := open(t, disk)
+	_, err := s.LoadEpochs(last)
+	must(t, err)
+	must(t, s.SetAccepted(1))
+	if s.MayGiveUp(0) == nil {
+		t.Error("a promise is no history")
+	}
+	must(t, s.SetCurrent(1))
+	must(t, s.MayGiveUp(0))
+	must(t, s.Close())
+
+	for what, at := range map[string]zk.Zxid{"nothing": 0, "what was restored": zk.MakeZxid(1<<16, 0)} {
+		s := open(t, vfs.NewMem())
+		_, err := s.LoadEpochs(at)
+		must(t, err)
+		if err := s.MayGiveUp(0); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

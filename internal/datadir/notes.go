@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The notes beside the log: what the digests of its transactions have told. Each is a zxid,
-// in hexadecimal, with a line for those who look into the file.
+// The notes beside the log: what the digests of its transactions have told, and whose it is. Each is a
+// zxid, in hexadecimal, with a line for those who look into the file.
 const (
 	// gapName notes up to where the log lacks a record. A start that replays the log finds
 	// that by the digests, and one that begins with a later snapshot does not; the log is
@@ -20,6 +20,9 @@ const (
 	// were not those of its tree: this tree is wrong, or that of the leader that worked them out.
 	// A start that finds the same differences, and no earlier ones, has learned nothing of its disk.
 	differsName = "differs"
+	// aloneName notes where a history ended that no ensemble had: it has no epoch files. An
+	// ensemble whose leader has not got it was begun without it, by new servers alone.
+	aloneName = "alone"
 )
 
 // NoteGap notes, durably, that the log lacks a record before a zxid.
@@ -42,9 +45,32 @@ func (s *Store) NoteDiffers(zxid zk.Zxid) error {
 // Differs returns the zxid that was noted last, 0 for none.
 func (s *Store) Differs() (zk.Zxid, error) { return s.noted(differsName) }
 
+// noteAlone notes where a history ends that has no epoch files. What was restored has no transaction
+// yet, and what waits for the history of its ensemble is no history of its own.
+func (s *Store) noteAlone(last zk.Zxid) error {
+	marked, _, err := s.isRejoining()
+	if err != nil || marked || last.Counter() == 0 {
+		return err
+	}
+	return s.note(aloneName, last, "Up to this zxid the history is of a server that was alone: it is given up for no leader's.")
+}
+
+// MayGiveUp returns an error if a leader would have what comes after a zxid given up, and that
+// is of a history that no ensemble ever had: it may be all there is of it (datadir-S8).
+func (s *Store) MayGiveUp(after zk.Zxid) error {
+	last, err := s.noted(aloneName)
+	if err == nil && last > after && s.epochs.Current <= last.Epoch() { // else an ensemble has had it since
+		err = fmt.Errorf("%s: this server was alone with a history up to %s, and its leader has another one, for the ensemble was begun "+
+			"without it. Nothing was given up. To keep this history, stop the others, move their directories away, but for myid, and start "+
+			"this server with so few of them that none leads without it; to give it up, move this directory away, but for myid",
+			filepath.Join(s.logDir, aloneName), last)
+	}
+	return err
+}
+
 func (s *Store) note(name string, zxid zk.Zxid, text string) error {
 	if err := s.replacePairFile(s.logDir, name, fmt.Sprintf("%x\n%s\n", int64(zxid), text)); err != nil {
-		return fmt.Errorf("note what the digests have told: %w", err)
+		return fmt.Errorf("write the note %s: %w", name, err)
 	}
 	return nil
 }

@@ -271,6 +271,9 @@ func (d *Disk) setEpoch(set func(uint32) error, epoch uint32) error {
 
 // truncate cuts the history after a zxid and reads what is left.
 func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
+	if err := d.store.MayGiveUp(op.Zxid); err != nil {
+		return nil, err
+	}
 	last := d.log.Last()
 	if err := d.closeLog(); err != nil {
 		return nil, err
@@ -299,6 +302,9 @@ func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
 // replace makes a leader's state the whole history (replicadisk-D3). One that finds no space may
 // be asked for again.
 func (d *Disk) replace(zxid zk.Zxid, s *Snapshot) error {
+	if err := d.store.MayGiveUp(0); err != nil {
+		return err
+	}
 	s.ahead = true
 	if _, err := s.Save(d.store, nil); err != nil {
 		return err

@@ -36,6 +36,7 @@ func (r *reader) alone() {
 	epochs := filepath.Join(c.DataDir, "version-2", "currentEpoch")
 	if _, err := r.fsys.Stat(epochs); err == nil {
 		r.out.Remarks = append(r.out.Remarks, epochs+" is that of a server of an ensemble, and this one starts alone: it takes writes that "+
-			"the others do not have, and loses them when it joins them again. Bring the server lines back if that is not meant")
+			"the others do not have, with zxids that they may give to their own. Bring the server lines back if that is not meant; else "+
+			"move its directory away, but for myid, before it joins them again, or theirs")
 	}
 }

@@ -1,0 +1,122 @@
+package inprocess
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// alone writes a history as a server that has no others.
+func alone(t *testing.T) *vfs.Mem {
+	t.Helper()
+	disk := vfs.NewMem()
+	base := quick()
+	e, err := Start(Options{Servers: 1, Base: base, Change: func(_ int, c *server.Config) { c.FS, c.DataDir = disk, "/data" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	create(t, e, "/kept")
+	return disk
+}
+
+func create(t *testing.T, e *Ensemble, path string) {
+	t.Helper()
+	c := dial(t, e)
+	defer c.Close()
+	if _, _, err := c.Create(awaittest.Within(t), path, nil, client.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func dial(t *testing.T, e *Ensemble) *client.Client {
+	t.Helper()
+	c, err := client.Dial(awaittest.Within(t), strings.Join(e.Addrs(), ","), client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// grown starts three servers, of which the first is away, and returns the errors with which
+// servers have ended.
+func grown(t *testing.T, disks map[int]*vfs.Mem, first *vfs.Mem) (*Ensemble, func(id int) string) {
+	t.Helper()
+	var ended [4]atomic.Pointer[string]
+	e, err := Start(Options{Servers: 3, Base: quick(), Change: func(id int, c *server.Config) { c.FS, c.DataDir = disks[id], "/data" },
+		Ended: func(id int, err error) {
+			text := err.Error()
+			ended[id].Store(&text)
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	if err := e.Stop(1); err != nil {
+		t.Fatal(err)
+	}
+	disks[1] = first
+	return e, func(id int) string {
+		if text := ended[id].Load(); text != nil {
+			return *text
+		}
+		return ""
+	}
+}
+
+// A server that was alone gets two others, which are up before it, and elect one of themselves: their
+// history is empty, or has little in it. Its own is all that there is of what it had acknowledged.
+func TestServerThatWasAloneKeepsItsHistoryFromNewServers(t *testing.T) {
+	for _, written := range []bool{false, true} {
+		t.Run(fmt.Sprint("written ", written), func(t *testing.T) {
+			first := alone(t)
+			e, ended := grown(t, map[int]*vfs.Mem{1: vfs.NewMem(), 2: vfs.NewMem(), 3: vfs.NewMem()}, first)
+			lead(t, e)
+			if written {
+				create(t, e, "/other")
+			}
+			if err := e.Start(1); err != nil {
+				t.Fatal(err)
+			}
+			awaittest.Until(t, "it has ended, with the reason", func() bool {
+				return strings.Contains(ended(1), "alone with a history")
+			})
+			e.Close()
+
+			// The way that its message names: it is one of the majority.
+			disks := map[int]*vfs.Mem{1: vfs.NewMem(), 2: vfs.NewMem(), 3: vfs.NewMem()}
+			e, _ = grown(t, disks, first)
+			if err := e.Stop(3); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Stop(2); err != nil {
+				t.Fatal(err)
+			}
+			disks[2], disks[3] = vfs.NewMem(), vfs.NewMem()
+			for id := 1; id <= 3; id++ {
+				if err := e.Start(id); err != nil {
+					t.Fatal(err)
+				}
+				if id == 2 && lead(t, e) != 1 {
+					t.Fatal("the new server leads")
+				}
+			}
+			serve(t, e)
+			c := dial(t, e)
+			defer c.Close()
+			if _, _, err := c.Get(awaittest.Within(t), "/kept"); err != nil {
+				t.Error(err)
+			}
+			awaittest.Until(t, "all have it", func() bool {
+				last := e.Server(1).Status().Last
+				return e.Server(2).Status().Last == last && e.Server(3).Status().Last == last
+			})
+		})
+	}
+}
