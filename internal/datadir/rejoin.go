@@ -32,8 +32,8 @@ func (s *Store) beginRejoining() error {
 // RejoiningText says what the mark means, and what to do.
 func (s *Store) RejoiningText() string {
 	return fmt.Sprintf("%s says that the history of this server, or its end, was lost: it neither votes nor serves alone before it has "+
-		"a leader's; if a backup was put back here, with its epoch files, or so many servers say this that none can lead, "+
-		"stop the server, remove that file, and start", s.rejoiningMark())
+		"a leader's, also where a backup was put back here, with its epoch files, for that may lack what only one other server has; "+
+		"if none can lead without this server, or there is no other, stop it, remove that file, and start", s.rejoiningMark())
 }
 
 func (s *Store) rejoiningMark() string { return filepath.Join(s.snapDir, rejoiningName) }

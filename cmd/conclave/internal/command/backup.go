@@ -212,8 +212,11 @@ func (v *backupTaking) source() (s backup.Source, unlock func(), err error) {
 // stoppedSource makes sure that the server is stopped, for as long as it is read.
 func (v *backupTaking) stoppedSource(s backup.Source) (backup.Source, func(), error) {
 	lock, err := s.FS.Lock(s.SnapDir)
-	if err != nil {
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
 		return s, nil, cli.Failed(fmt.Errorf("%s: %w", s.SnapDir, err), "the server runs: leave out --stopped")
+	case err != nil:
+		return s, nil, failedOn(err, "--config names the zoo.cfg of the server, --dir its dataDir, which holds version-2")
 	}
 	s.Committed = func(context.Context) (zk.Zxid, error) { return backup.AllCommitted, nil }
 	return s, func() { _ = lock.Close() }, nil

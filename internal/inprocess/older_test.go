@@ -1,0 +1,53 @@
+package inprocess
+
+import (
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/server"
+	"github.com/conclave-project/conclave/internal/vfs"
+)
+
+// A server whose disk was lost is given an older copy of its directory, epoch files included, while the one other
+// server that has what it acknowledged since is away. With the mark of docs/operations.md, Recovery, it has no
+// vote: nobody leads without what was acknowledged.
+func TestOlderCopyWithTheMarkHasNoVote(t *testing.T) {
+	disks := map[int]*vfs.Mem{1: vfs.NewMem(), 2: vfs.NewMem(), 3: vfs.NewMem()}
+	e, err := Start(Options{Servers: 3, Base: quick(), Change: func(id int, c *server.Config) { c.FS, c.DataDir = disks[id], "/data" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	create(t, e, "/before")
+	serve(t, e)
+	do(e.Stop(3))
+	older := disks[1].KillClone()
+	lead(t, e)
+	create(t, e, "/since")
+	do(e.Stop(1))
+	do(e.Stop(2))
+
+	do(vfs.ReplaceFile(older, "/data/version-2/rejoining", "/data/version-2/t", nil))
+	disks[1] = older
+	do(e.Start(1))
+	do(e.Start(3))
+	awaittest.Never(t, 2*time.Second, "a server leads without what was acknowledged", func() bool { return e.Leader() != 0 })
+	do(e.Start(2))
+	serve(t, e)
+	c := dial(t, e)
+	defer c.Close()
+	if _, _, err := c.Get(awaittest.Within(t), "/since"); err != nil {
+		t.Error(err)
+	}
+	awaittest.Until(t, "the mark has gone", func() bool {
+		marked, err := vfs.Exists(older, "/data/version-2/rejoining")
+		return err == nil && !marked
+	})
+}
