@@ -329,6 +329,16 @@ func hostOf(socket net.Conn) string {
 	return host
 }
 
+// Remote returns where a link comes from, "" for none.
+func (l *Links) Remote(id zab.LinkID) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k := l.mu.links[id]; k != nil && k.socket != nil {
+		return k.socket.RemoteAddr().String()
+	}
+	return ""
+}
+
 // leave forgets a link.
 func (l *Links) leave(k *link) {
 	l.mu.Lock()

@@ -1,6 +1,7 @@
 package zab_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -687,4 +688,43 @@ func TestPingsComeThriceWithinWhatIsSilence(t *testing.T) {
 			t.Fatalf("within half of what is silence the leader, %v, has sent %q", s.p.State(), sent)
 		}
 	}
+}
+
+// Two servers with one number, such as a machine that was copied with its myid: the second takes the
+// place of the first, and then the first that of the second, fifty times a second, with all their
+// clients. The one that has its place keeps it as long as it serves and the other asks for it.
+func TestTwoServersWithOneNumberDoNotEndEachOther(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	asks := func(link zab.LinkID, want string) {
+		t.Helper()
+		s.want(fmt.Sprintf("link %d <- LEADERINFO epoch=1", link), up(link),
+			on(link, zab.Message{Kind: zab.KindFollowerInfo, Zxid: z(1, 0), Hello: zab.Hello{Server: 2}}))
+		s.want(want, ackEpoch(int(link), 0, 0))
+	}
+	enters := func(link zab.LinkID, instead string) {
+		t.Helper()
+		asks(link, fmt.Sprintf("%slink %d <- DIFF 0.0; link %d <- NEWLEADER epoch=1", instead, link, link))
+		s.want(fmt.Sprintf("link %d <- UPTODATE", link), ack(int(link), z(1, 0)))
+	}
+	pings := func(link zab.LinkID) {
+		t.Helper()
+		s.nowMs += 400
+		s.step(on(link, zab.Message{Kind: zab.KindPing}))
+	}
+	enters(5, "close link 2; ")
+	for link := zab.LinkID(6); link < 20; link++ { // for longer than any limit
+		pings(5)
+		asks(link, fmt.Sprintf("close link %d", link))
+	}
+	s.step(zab.Event{Kind: zab.EventLinkDown, Link: 5})
+	enters(20, "")
+	for range 3 {
+		pings(20)
+	}
+	enters(21, "close link 20; ") // a link that is dead, perhaps
+	for range 3 {
+		pings(21)
+	}
+	enters(22, "close link 21; ")
 }

@@ -37,8 +37,8 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 		p.drop(l) // two servers with one number: its acks would count as the leader's own
 		return
 	}
-	if p.lead.stage < leaderComparing {
-		p.dropOlder(l, m.Hello.Server)
+	if p.lead.stage < leaderComparing && !p.dropOlder(l, m.Hello.Server) {
+		return
 	}
 	l.server, l.observer, l.accepted = m.Hello.Server, m.Kind == KindObserverInfo, m.epochOf()
 	l.cumulative = m.Hello.Cumulative && !l.observer && !p.opts.OneByOne
@@ -94,13 +94,26 @@ func (p *Peer) yields() bool {
 
 // dropOlder ends the link that a server had before this one. One link a server: an ack of
 // the old one, on its way still, could be for a record that the learner is about to truncate.
-func (p *Peer) dropOlder(l *link, server quorum.ID) {
+// It reports whether this one takes its place: not from one that has done so a short while ago,
+// and serves. Then two servers have one number, and would end each other's role for ever.
+func (p *Peer) dropOlder(l *link, server quorum.ID) bool {
 	for _, old := range p.serves().links {
-		if old != l && old.server >= 0 && old.stage > linkHello && old.server == server {
-			p.drop(old)
-			return
+		if old == l || old.server < 0 || old.stage <= linkHello || old.server != server {
+			continue
 		}
+		if old.stage == linkServing {
+			if old.tookMs != 0 && p.nowMs-old.tookMs < p.opts.SyncMs {
+				old.tookMs = p.nowMs
+				p.serves().remove(l.id)
+				p.emit(Effect{Kind: EffectClose, Link: l.id, Server: server, OK: true})
+				return false
+			}
+			l.tookMs = max(p.nowMs, 1)
+		}
+		p.drop(old)
+		return true
 	}
+	return true
 }
 
 // tryEpoch ends the gathering when a quorum is connected: the new epoch is above
@@ -123,11 +136,14 @@ func (p *Peer) askEpoch(l *link) {
 	p.send(l.id, Message{Kind: KindLeaderInfo, Zxid: zk.MakeZxid(p.lead.epoch, 0), Cumulative: l.cumulative})
 }
 
-// agreed notes a learner's history, and that it has taken the epoch.
-func (p *Peer) agreed(l *link, m *Message) {
-	p.dropOlder(l, l.server)
+// agreed notes a learner's history, and that it has taken the epoch. It reports whether the link stays.
+func (p *Peer) agreed(l *link, m *Message) bool {
+	if !p.dropOlder(l, l.server) {
+		return false
+	}
 	l.peer, l.stage = max(m.Zxid, 0), linkAgreed
 	l.needsAll = l.peer == 0 && m.Epoch != 0
+	return true
 }
 
 // leaderAckEpoch compares a learner's history with the leader's own. A learner
@@ -135,7 +151,9 @@ func (p *Peer) agreed(l *link, m *Message) {
 // committed one. Afterwards a quorum has confirmed the leader's, so what a late
 // learner has more was never committed, and it is truncated.
 func (p *Peer) leaderAckEpoch(l *link, m *Message) {
-	p.agreed(l, m)
+	if !p.agreed(l, m) {
+		return
+	}
 	switch p.lead.stage {
 	case leaderComparing:
 		l.counted = m.Epoch != NoEpoch && m.Zxid >= 0

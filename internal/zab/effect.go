@@ -28,7 +28,7 @@ const (
 	EffectDeliver                        // Record is to be applied to the tree
 	EffectConnect                        // connect to Server's quorum port, or, as an observer to its Master, to its port for observers
 	EffectSend                           // Message goes out on Link
-	EffectClose                          // Link is closed
+	EffectClose                          // Link is closed; OK: for another one has the number of the learner, Server
 	EffectServe                          // clients may be served: Epoch is established
 	EffectActivate                       // the configuration of Zxid is in force, Server leads in it; a learner reads it from the record, and answers with EventConfig
 	EffectLeave                          // the role is over, clients are disconnected: Reason, Reload

@@ -110,8 +110,9 @@ func (p *Peer) masterHello(l *link, m *Message) {
 }
 
 func (p *Peer) masterAckEpoch(l *link, m *Message) {
-	p.agreed(l, m)
-	p.masterSynchronize(l)
+	if p.agreed(l, m) {
+		p.masterSynchronize(l)
+	}
 }
 
 // masterSynchronize synchronizes an observer, unless it has transactions of this epoch that

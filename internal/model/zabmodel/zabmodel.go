@@ -133,7 +133,7 @@ func shape() *model.Shape {
 	return &model.Shape{
 		Scratch: []string{"zab.Peer.effects", "zab.leader.scratch"},
 		Moments: []string{"zabmodel.server.NowMs", "zab.Peer.nowMs", "zab.Peer.tickedMs", "zab.leader.sinceMs", "zab.leader.checkMs", "zab.leader.pingMs",
-			"zab.link.receivedMs", "zab.link.waitsMs", "zab.learner.receivedMs", "zab.view.sentMs", "zab.Peer.soughtMs", "zab.master.pingMs"},
+			"zab.link.receivedMs", "zab.link.tookMs", "zab.link.waitsMs", "zab.learner.receivedMs", "zab.view.sentMs", "zab.Peer.soughtMs", "zab.master.pingMs"},
 		Spans:  []string{"zab.Options.*", "zab.Peer.lagMs"},
 		PastMs: 2 * jumpMs,
 		Shared: []reflect.Type{reflect.TypeFor[quorum.Set](), reflect.TypeFor[*zab.Message](), reflect.TypeFor[[]byte]()},

@@ -1,0 +1,42 @@
+package inprocess
+
+import (
+	"log/slog"
+	"testing"
+
+	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/server"
+)
+
+// A machine was copied with its myid: its leader says so, and goes on.
+func TestTwoServersWithOneNumberAreTold(t *testing.T) {
+	var told awaittest.Log
+	e, err := Start(Options{Servers: 3, Observers: 1, Base: quick(),
+		Logger: func(int) *slog.Logger { return slog.New(slog.NewTextHandler(&told, nil)) },
+		Change: func(id int, c *server.Config) {
+			if id == 4 {
+				c.ID, c.Observer = 3, false
+			}
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(e.Stop(4))
+	do(e.Stop(3))
+	leader := lead(t, e)
+	do(e.Start(3))
+	serve(t, e)
+	do(e.Start(4))
+	awaittest.Until(t, "the leader tells", func() bool { return told.Count("Two servers may not have the same myid") > 0 })
+	if e.Leader() != leader || told.Count("id=3") == 0 {
+		t.Errorf("server %d leads, and %d did", e.Leader(), leader)
+	}
+	create(t, e, "/a")
+}
