@@ -216,11 +216,7 @@ func (s *Store) checkSegment(segment txnlog.Segment, noted txnlog.Noted) Segment
 	}
 	switch {
 	case lost != nil && !lost.Missing:
-		report.Lost = fmt.Sprintf("%v: transactions that were acknowledged are lost, unless this is a copy of a directory "+
-			"that was in use; a start goes on without them", lost)
-		if !s.options.Alone {
-			report.Lost += ", and the server votes again when a leader has sent it all that is missing"
-		}
+		report.Lost = s.lostText(lost)
 	case torn != nil:
 		report.Torn = fmt.Sprintf("%s ends torn at offset %d (%s): never acknowledged, a start truncates it",
 			torn.File, torn.Offset, torn.Found)
@@ -232,6 +228,15 @@ func (s *Store) checkSegment(segment txnlog.Segment, noted txnlog.Noted) Segment
 	return report
 }
 
+func (s *Store) lostText(lost *txnlog.Lost) string {
+	text := fmt.Sprintf("%v: transactions that were acknowledged are lost, unless this is a copy of a directory "+
+		"that was in use; a start goes on without them", lost)
+	if !s.options.Alone {
+		text += ", and the server votes again when a leader has sent it all that is missing"
+	}
+	return text
+}
+
 // checkRecovery does what a start would do, up to the point where it writes.
 func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 	recovered, err := s.recover(newTarget)
@@ -240,6 +245,11 @@ func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 		return
 	}
 	r.Base, r.Records, r.Last, r.Fresh = recovered.Snapshot.Name, recovered.Records, recovered.Last, recovered.Fresh
+	if lost := recovered.Lost; lost != nil && lost.Snapshot > 0 {
+		newest := &r.Segments[len(r.Segments)-1]
+		newest.Lost = s.lostText(lost)
+		r.problem(errors.New(newest.Lost))
+	}
 	if recovered.NeedsSnapshot {
 		r.note("the history rests on the log alone")
 	}

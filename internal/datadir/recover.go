@@ -255,6 +255,9 @@ func (s *Store) replay(r *Recovered) error {
 		return err
 	}
 	r.Torn, r.Lost = reader.Torn(), noted.Lost(reader)
+	if r.Lost != nil && r.Lost.Snapshot > 0 && s.options.Log.NoSync {
+		r.Lost = nil // only snapshots are synced
+	}
 	if r.Lost != nil && r.Lost.Missing {
 		return fmt.Errorf("%w: transactions that were acknowledged are lost; put the file back, or do what docs/operations.md, "+
 			"Recovery, says of damage; if it was removed on purpose, or this is a copy of a directory that was in use, "+

@@ -178,3 +178,63 @@ func TestServerWhoseLogLacksItsEndMayNotVoteBeforeItsHistoryIsWhole(t *testing.T
 		t.Errorf("a server of no ensemble, which nobody can send anything: %+v %v", r, err)
 	}
 }
+
+// The directory of the log is put back from an older copy, that of the snapshots is not: all that the
+// log had up to the newest snapshot is in that, and what came after it is gone. Without a mark, as
+// ZooKeeper's own servers leave a log, a snapshot may be a leader's state.
+func TestLogOfAnOlderCopyHasLostItsEnd(t *testing.T) {
+	const logs = "logs/version-2"
+	older := vfs.NewMem()
+	s := open(t, older)
+	_, err := s.Recover(newModel)
+	must(t, err)
+	must(t, writeSnapshot(s, 0, nil))
+	log, err := s.OpenLog(0)
+	must(t, err)
+	must(t, appendAll(log, zxids(1, 10)...))
+	must(t, log.Close())
+	must(t, s.Close())
+	for _, c := range []struct {
+		name            string
+		options         Options
+		without         string // a file that is not put back
+		lost, rejoining bool
+	}{
+		{name: "of an ensemble", lost: true, rejoining: true},
+		{name: "alone", options: Options{Alone: true}, lost: true},
+		{name: "nothing is synced", options: Options{Log: txnlog.Options{NoSync: true}}},
+		{name: "of ZooKeeper", without: txnlog.MarkName},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			disk := directory(t)
+			names, err := disk.List(logs)
+			must(t, err)
+			for _, name := range names {
+				must(t, disk.Remove(logs+"/"+name))
+			}
+			names, err = older.List(logs)
+			must(t, err)
+			for _, name := range names {
+				content, err := vfs.ReadFile(older, logs+"/"+name, 1<<20)
+				must(t, err)
+				if name != c.without {
+					must(t, vfs.ReplaceFile(disk, logs+"/"+name, logs+"/t", content))
+				}
+			}
+			c.options.DataDir, c.options.LogDir = "data", "logs"
+			report, err := Check(disk, c.options, newModel)
+			must(t, err)
+			if report.Lost() != c.lost || report.Sound() == c.lost || report.Refusal != "" {
+				t.Errorf("check: %+v", report)
+			}
+			s, err := Open(disk, c.options)
+			must(t, err)
+			r, err := s.Recover(newModel)
+			must(t, err)
+			if (r.Lost != nil) != c.lost || r.Rejoining != c.rejoining || r.Last != 20 {
+				t.Errorf("%+v, %v", r, r.Lost)
+			}
+			must(t, s.Close())
+		})
+	}
+}

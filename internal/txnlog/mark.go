@@ -80,10 +80,18 @@ type Lost struct {
 	Missing bool   // there is no such file, nor a newer one
 	Synced  int64  // where what was synced ends in it, in bytes
 	End     int64  // where its records end
+
+	// Last is the last record, and Snapshot what there is a snapshot of, which comes later: it was
+	// taken when its record was on the disk. 0: that is not so. What was restored, at the beginning
+	// of an epoch, has no record, and ZooKeeper's own servers have snapshots without.
+	Last, Snapshot zk.Zxid
 }
 
 // Error says what is lost.
 func (l *Lost) Error() string {
+	if l.Snapshot > 0 {
+		return fmt.Sprintf("%s, the newest log, ends with %s, and there is a snapshot of %s", l.Segment, l.Last, l.Snapshot)
+	}
 	if l.Missing {
 		return fmt.Sprintf("%s is missing, of which %d bytes were synced", l.Segment, l.Synced)
 	}
@@ -109,6 +117,8 @@ func (n Noted) Lost(r *Reader) *Lost {
 		return nil
 	case r.name == "" || newest < n.mark.segment:
 		lost.Missing = true
+	case newest == n.mark.segment && r.lowest > 0 && r.lowest < r.after && r.after.Counter() > 0:
+		lost.Last, lost.Snapshot = r.lowest, r.after
 	case newest > n.mark.segment || r.end >= n.mark.end:
 		return nil
 	default:
