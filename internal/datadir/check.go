@@ -149,6 +149,9 @@ func (s *Store) checkSnapshots(r *Report) error {
 		if report.Bytes, err = s.size(file); err == nil {
 			report.Info, err = snap.Verify(s.fs, s.snapDir, file, s.snapOptions())
 		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a running server has purged it
+		}
 		if err != nil {
 			report.Error, report.TooLong = err.Error(), vfs.IsTooLong(err)
 			r.problem(err)
@@ -168,7 +171,10 @@ func (s *Store) checkSegments(r *Report) error {
 		return err
 	}
 	for _, segment := range segments {
-		report := s.checkSegment(segment, noted)
+		report, found := s.checkSegment(segment, noted)
+		if !found {
+			continue // purged
+		}
 		if report.Error != "" {
 			r.problem(errors.New(report.Error))
 			r.TooLong = r.TooLong || report.TooLong
@@ -184,9 +190,10 @@ func (s *Store) checkSegments(r *Report) error {
 	return nil
 }
 
-// checkSegment reads one file of the log and decodes each transaction in it.
-func (s *Store) checkSegment(segment txnlog.Segment, noted txnlog.Noted) SegmentReport {
-	report := SegmentReport{Name: segment.Name}
+// checkSegment reads one file of the log and decodes each transaction in it. found is false if the
+// file is not there any more.
+func (s *Store) checkSegment(segment txnlog.Segment, noted txnlog.Noted) (report SegmentReport, found bool) {
+	report.Name = segment.Name
 	info, err := s.fs.Stat(filepath.Join(s.logDir, segment.Name))
 	report.Bytes = info.Size
 	reader := txnlog.NewSegmentReader(s.fs, s.logDir, segment, txnlog.ReadOptions{
@@ -207,6 +214,9 @@ func (s *Store) checkSegment(segment txnlog.Segment, noted txnlog.Noted) Segment
 			err = fmt.Errorf("%s at offset %d: %w", record.File, record.Offset, err)
 		}
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return report, false
+	}
 	if !errors.Is(err, io.EOF) {
 		report.Error, report.TooLong = err.Error(), vfs.IsTooLong(err)
 	}
@@ -225,7 +235,7 @@ func (s *Store) checkSegment(segment txnlog.Segment, noted txnlog.Noted) Segment
 		report.Error = fmt.Sprintf("%s begins with %s: a log file is named after its first transaction",
 			filepath.Join(s.logDir, segment.Name), report.First)
 	}
-	return report
+	return report, true
 }
 
 func (s *Store) lostText(lost *txnlog.Lost) string {
@@ -245,10 +255,9 @@ func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 		return
 	}
 	r.Base, r.Records, r.Last, r.Fresh = recovered.Snapshot.Name, recovered.Records, recovered.Last, recovered.Fresh
-	if lost := recovered.Lost; lost != nil && lost.Snapshot > 0 {
-		newest := &r.Segments[len(r.Segments)-1]
-		newest.Lost = s.lostText(lost)
-		r.problem(errors.New(newest.Lost))
+	if lost, n := recovered.Lost, len(r.Segments); n > 0 && lost != nil && lost.Snapshot > 0 {
+		r.Segments[n-1].Lost = s.lostText(lost)
+		r.problem(errors.New(r.Segments[n-1].Lost))
 	}
 	if recovered.NeedsSnapshot {
 		r.note("the history rests on the log alone")

@@ -569,3 +569,27 @@ func TestMarkOfARemovedLogIsGivenUpByABeginning(t *testing.T) {
 		must(t, s.Close())
 	}
 }
+
+// A server purges while its directory is looked at: what is gone is no damage.
+func TestCheckBesideAPurgeFindsNoDamage(t *testing.T) {
+	for _, purged := range []string{"data/version-2/snapshot.0", "logs/version-2/log.1"} {
+		for after := range 2 { // at the first look at it, and when it is opened
+			disk := directory(t)
+			looks := 0
+			fsys := &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
+				if op.Name == purged && looks == after {
+					must(t, disk.Remove(purged))
+				}
+				if op.Name == purged {
+					looks++
+				}
+				return nil
+			}}
+			report, err := Check(fsys, Options{DataDir: "data", LogDir: "logs"}, newModel)
+			must(t, err)
+			if !report.Sound() || report.Last != 25 || looks <= after {
+				t.Errorf("%s after %d looks: %q, ends at %s", purged, looks, report.Problems, report.Last)
+			}
+		}
+	}
+}
