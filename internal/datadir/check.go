@@ -278,6 +278,11 @@ func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 	} else if from > 0 {
 		r.note("%s says that from %s on the leader's digests were not those of the tree: one of the two trees is wrong", filepath.Join(s.logDir, differsName), from)
 	}
+	if last, err := s.noted(aloneName); err != nil {
+		r.problem(err)
+	} else if last > 0 {
+		r.note("%s says that up to %s the history is of a server that was alone: no leader may give it up", filepath.Join(s.logDir, aloneName), last)
+	}
 	names, err := s.fs.List(s.snapDir)
 	if err != nil {
 		return

@@ -181,6 +181,9 @@ func TestHistoryOfAServerThatWasAloneIsNotGivenUp(t *testing.T) {
 		}
 		must(t, s.Close())
 	}
+	if report, err := Check(disk, Options{DataDir: "data", LogDir: "logs"}, newModel); err != nil || !strings.Contains(strings.Join(report.Notes, "\n"), "logs/version-2/alone says") {
+		t.Errorf("check: %+v, %v", report, err)
+	}
 	s := open(t, disk)
 	_, err := s.LoadEpochs(last)
 	must(t, err)
