@@ -76,7 +76,7 @@ func (v *migrateShadow) run(c *cobra.Command, _ []string) error {
 	if v.config == "" {
 		return cli.Usage("--config names the zoo.cfg of a server of the ensemble", "which ensemble?")
 	}
-	ctx, stop := untilInterrupted(c.Context())
+	ctx, stop := untilHungUp(c.Context())
 	defer stop()
 	x, err := v.open(ctx, c)
 	if err != nil {
