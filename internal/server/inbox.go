@@ -26,7 +26,7 @@ type inbox struct {
 		firstMs int64 // when the first of them came
 
 		first  []replica.Event // of the lane that passes
-		cameMs int64           // when the first of them came
+		cameMs int64           // the first of them came no sooner
 	}
 	ready chan struct{} // holds a token while there are events
 
@@ -35,6 +35,10 @@ type inbox struct {
 	next    int
 	takenMs int64 // when the first of them came
 	costMax int   // of the next step
+
+	// cameMs is of so many of mu.first; what is behind them came no sooner than restMs.
+	noted  int
+	restMs int64
 }
 
 func (b *inbox) init(now func() int64) {
@@ -157,6 +161,9 @@ func (b *inbox) pass() (n int) {
 	clear(all[:n])
 	if b.mu.first = all[n:]; len(b.mu.first) == 0 {
 		b.mu.first = all[:0]
+	}
+	if b.noted -= n; b.noted <= 0 { // the lane may not be empty for hours
+		b.mu.cameMs, b.restMs, b.noted = max(b.mu.cameMs, b.restMs), b.now(), len(b.mu.first)
 	}
 	return n
 }

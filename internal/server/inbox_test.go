@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/replica"
@@ -93,5 +94,32 @@ func TestRequestsAreNotInTheWayOfAllElse(t *testing.T) {
 	}
 	if messages != backlog || asked != backlog+1 || most > fits+1 {
 		t.Errorf("%d messages and %d requests have come, %d in one step", messages, asked, most)
+	}
+}
+
+// Where more comes than is taken, for hours, it counts when that came which waits now. Otherwise nobody
+// would be silent all the while, and no session would end.
+func TestServerThatIsAlwaysBehindKnowsByHowMuch(t *testing.T) {
+	const fits, stepMs = stepCostMax / eventBytes, 10
+	nowMs := int64(100)
+	var b inbox
+	b.init(func() int64 { return nowMs })
+	var came []int64 // when each that waits has come
+	put := func(n int) {
+		b.put(slices.Repeat([]replica.Event{{Kind: replica.EventMessage, Link: 1}}, n)...)
+		came = append(came, slices.Repeat([]int64{nowMs}, n)...)
+	}
+	put(5 * fits / 2)
+	for step := range 1000 {
+		nowMs += stepMs
+		got := b.take()
+		if n := len(got.events); n < fits || got.arrivedMs > came[0] || got.arrivedMs < came[0]-3*stepMs {
+			t.Fatalf("step %d takes %d, of which the first is said to have come at %d ms, and came at %d", step, n, got.arrivedMs, came[0])
+		}
+		came = came[len(got.events):]
+		if got.waitsMs != got.aheadMs || got.aheadMs > came[0] || got.aheadMs < came[0]-3*stepMs {
+			t.Fatalf("step %d: what waits is said to have come at %d and %d ms, and came at %d", step, got.waitsMs, got.aheadMs, came[0])
+		}
+		put(len(got.events))
 	}
 }
