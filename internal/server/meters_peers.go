@@ -245,6 +245,7 @@ func (p *peers) timeAcks(of *portion, zxid zk.Zxid, records int64) {
 	if of.link.acks == nil {
 		return
 	}
+	records = min(records, timedEvery*timedMax) // what is further back is not timed, and anybody may say that it is acknowledged
 	for z := zxid - zxid%timedEvery; z > zxid-zk.Zxid(records); z -= timedEvery {
 		madeMs, timed := p.server.received.sent.madeMs(z)
 		if !timed {

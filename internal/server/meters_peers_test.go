@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
@@ -62,6 +63,26 @@ func TestAcksAreTimedByProposal(t *testing.T) {
 		if n := of.link.acks.report().Count; n != proposals/timedEvery {
 			t.Errorf("acks of %d each: %d of %d proposals are timed", span, n, proposals)
 		}
+	}
+}
+
+// Anybody who reaches the port for learners may say that all of an epoch is acknowledged, as often as it likes: two
+// thousand times in a segment. That costs no more than to look at the proposals that are timed.
+func TestAcksOfWhatWasNeverProposedCostLittle(t *testing.T) {
+	p := newReceiver()
+	of := portion{link: &linkReceived{acks: new(distribution)}}
+	p.server.received.sent.propose(zk.MakeZxid(1, 8), 0)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 1000 {
+			p.arrive(&of, zab.KindAck, zk.MakeZxid(1, 0), zk.MakeZxid(1, 0xffffffff))
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(awaittest.Patience):
+		t.Fatal("a thousand of them take more than a minute")
 	}
 }
 
