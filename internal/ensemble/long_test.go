@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/zk"
 )
@@ -36,5 +37,27 @@ func TestAReconfigThatCannotBeReadIsRefused(t *testing.T) {
 		if again, err := Parse(text); err != nil || !again.Equal(next) {
 			t.Errorf("%d observers: %v", n, err)
 		}
+	}
+}
+
+// A configuration comes with any vote, and with NEWLEADER, also those of strangers: what it costs to read one grows
+// with its length alone, also where it is the addresses of one server.
+func TestManyAddressesOfAServerAreReadAtTheCostOfTheirNumber(t *testing.T) {
+	cost := func(addresses int) time.Duration {
+		var all []string
+		for i := range addresses {
+			all = append(all, fmt.Sprintf("n%x:1:2", i))
+		}
+		text := "server.1=" + strings.Join(all, "|") + "\nversion=0"
+		began := time.Now()
+		if c, err := Parse(text); err != nil || len(c.Members[0].Quorum) != addresses {
+			t.Fatal(err)
+		}
+		return time.Since(began)
+	}
+	const few, many = 4_000, 40_000
+	ofFew, ofMany := cost(few), cost(many)
+	if ofMany > 4*many/few*ofFew { // ten times as long, or a hundred times
+		t.Errorf("%d addresses took %v, %d took %v", few, ofFew, many, ofMany)
 	}
 }

@@ -256,11 +256,13 @@ func (m *Member) addresses(text string) error {
 		return cmp.Or(strings.Compare(a.quorum.Host, b.quorum.Host), cmp.Compare(a.quorum.Port, b.quorum.Port))
 	})
 	pairs = slices.Compact(pairs)
-	for i, p := range pairs {
-		if slices.Contains(m.Quorum, p.quorum) || slices.Contains(m.Election, p.election) {
-			return fmt.Errorf("%q: one address cannot stand for two", text)
+	quorums, elections := make(map[Address]bool), make(map[Address]bool) // anybody's text may have any number
+	for _, p := range pairs {
+		if quorums[p.quorum] || elections[p.election] {
+			return fmt.Errorf("%.99q: one address cannot stand for two", text)
 		}
-		m.Quorum, m.Election = append(m.Quorum, pairs[i].quorum), append(m.Election, p.election)
+		quorums[p.quorum], elections[p.election] = true, true
+		m.Quorum, m.Election = append(m.Quorum, p.quorum), append(m.Election, p.election)
 	}
 	m.Observer = role == "observer"
 	return nil
