@@ -345,6 +345,48 @@ func TestOneForgedRoundDoesNotEndElections(t *testing.T) {
 	}
 }
 
+// Forged rounds, each within the bound, lead one server away from the others; or it is told that they
+// follow in the highest round. The votes of its own next round must count for them all the same: it is
+// needed.
+func TestServerThatForgedRoundsHaveLedAwayIsFollowed(t *testing.T) {
+	const jumps = 5
+	for name, forge := range map[string]func(*network){
+		"looking": func(w *network) {
+			for i := range jumps {
+				n := Notification{State: Looking, Vote: Vote{3, 0, 0}, Round: 1 + int64(i+1)*roundJumpMax, Version: 2}
+				w.step(1, Received{3, n})
+			}
+		},
+		"decided": func(w *network) {
+			v := Vote{3, zk.MakeZxid(1, 3), 1}
+			w.step(1, Received{3, Notification{State: Leading, Vote: v, Round: roundMax, Version: 2}})
+			w.step(1, Received{2, Notification{State: Following, Vote: v, Round: roundMax, Version: 2}})
+			if s := w.machines[1].State(); s != Following {
+				t.Fatalf("it is %v", s)
+			}
+			w.step(1, Look{zk.MakeZxid(1, 1), 1})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newNetwork()
+			for id := quorum.ID(1); id <= 2; id++ { // 3 is down
+				w.add(id, Config{ResendMinMs: 200, ResendMaxMs: 1000}, Ensemble{Committed: quorum.NewMajority(1, 2, 3)})
+			}
+			w.step(1, Look{zk.MakeZxid(1, 1), 1})
+			w.down[2] = true
+			forge(w)
+			w.down[2] = false
+			w.step(2, Look{zk.MakeZxid(1, 2), 1})
+			w.quiesce()
+			for id, want := range map[quorum.ID]State{1: Following, 2: Leading} {
+				if m := w.machines[id]; m.State() != want || m.Round() > 1+jumps*roundJumpMax {
+					t.Errorf("server %d is %v in round %d", id, m.State(), m.Round())
+				}
+			}
+		})
+	}
+}
+
 // Two forged rounds, each within the bound, have led a running ensemble beyond it. A
 // server that is restarted begins at round 0, and joins the quorum all the same.
 func TestRestartedServerJoinsAHighRound(t *testing.T) {

@@ -27,12 +27,13 @@ type Config struct {
 }
 
 // roundMax is the highest round there is, and roundJumpMax how far one message
-// may lead ahead. Each election takes one round, so no honest peer is as far
+// leads ahead. Each election takes one round, so no honest peer is further
 // ahead; one that says it is would take everybody to where the round cannot grow
-// any more, and nobody would elect again before all have been restarted.
+// any more, and nobody would elect again before all have been restarted. One that
+// forged messages have led ahead is followed in jumps.
 const (
 	roundMax     = 1 << 62
-	roundJumpMax = 1 << 32
+	roundJumpMax = 1 << 20
 )
 
 // Machine is one server's part in elections. It is not safe for concurrent use.

@@ -117,7 +117,7 @@ func (m *Machine) broadcast(nowMs int64) {
 // onReceived filters before the table: a server without a vote gets an answer and is not
 // counted (fle-F8).
 func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
-	if from == m.cfg.ID || n.State < 0 || n.State >= states || n.Round < roundMin(n.State) || n.Round > m.roundBound(n.State) {
+	if from == m.cfg.ID || n.State < 0 || n.State >= states || n.Round < roundMin(n.State) || n.Round > roundMax {
 		return
 	}
 	m.learnConfig(from, n)
@@ -138,16 +138,6 @@ func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
 		m.cfg.Met(Row{m.state, n.State})
 	}
 	handlers[m.state][n.State](m, nowMs, from, n)
-}
-
-// roundBound is the highest round that is accepted. A server that looks takes all others
-// to its round, so its own may not be too far ahead. The round of those who have decided
-// counts only with a quorum of them, and a server that was restarted begins at 0.
-func (m *Machine) roundBound(sender State) int64 {
-	if sender == Looking {
-		return min(roundMax, m.round+roundJumpMax)
-	}
-	return roundMax
 }
 
 // roundMin is the lowest round that is accepted. Apache's servers whose leader a reconfig has
@@ -221,6 +211,10 @@ func (m *Machine) lookingReceivesLooking(nowMs int64, from quorum.ID, n *Notific
 		return
 	}
 	if !m.set.Participants().Has(n.Leader) || !trusted(n.Zxid) || !trusted(m.initial.Zxid) {
+		return
+	}
+	if n.Round-m.round > roundJumpMax {
+		m.startRound(nowMs, m.round+roundJumpMax, m.initial) // the peer tells of its round again
 		return
 	}
 	b := lastVoteOf(n)
@@ -337,7 +331,7 @@ func (m *Machine) joins(nowMs int64, t tally, b lastVote, same func(a, b lastVot
 	// A lower round is not taken over: it could be one in which this machine
 	// decided before (fle-F1).
 	if b.round > m.round {
-		m.round = b.round
+		m.round = min(b.round, m.round+roundJumpMax)
 	}
 	m.takeRole(nowMs, Elected{Vote: b.Vote, Round: b.round, Joined: true}, agreed)
 	m.tellOthers(agreed)
