@@ -273,6 +273,29 @@ func TestTheOldLinkOfALearnerIsClosedBeforeItsHistoryIsChanged(t *testing.T) {
 	s.want("", ack(2, z(1, 1)))
 }
 
+// Connections that have come to nothing, or somebody in the learner's name, may have said hello before: all of
+// them end with the old link.
+func TestAllOldLinksOfALearnerAreClosed(t *testing.T) {
+	s := newSolo(t, stored())
+	says := func(link zab.LinkID) []zab.Event {
+		return []zab.Event{up(link), on(link, zab.Message{Kind: zab.KindFollowerInfo, Zxid: z(1, 0), Hello: zab.Hello{Server: 2}})}
+	}
+	s.leads()
+	s.step(zab.Event{Kind: zab.EventLinkDown, Link: 2})
+	for link := zab.LinkID(5); link <= 8; link++ { // 5 and 6 say nothing more
+		s.step(says(link)...)
+	}
+	s.step(ackEpoch(7, 0, 0))
+	s.step(ack(7, z(1, 0)))
+	s.step(says(9)...)
+	got := s.step(ackEpoch(9, 0, 0))
+	s.step(propose(z(1, 1))...)
+	s.step(s.done())
+	if late := s.step(ack(7, z(1, 1))); late != "" {
+		t.Errorf("an ack on an old link counts: %s, after %s", late, got)
+	}
+}
+
 // ZOOKEEPER-2959: a server that observes is in no quorum, also if it has a vote.
 func TestZK2959ObserversAreNotCounted(t *testing.T) {
 	s := newSolo(t, stored())

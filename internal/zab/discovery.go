@@ -92,28 +92,38 @@ func (p *Peer) yields() bool {
 	return true
 }
 
-// dropOlder ends the link that a server had before this one. One link a server: an ack of
-// the old one, on its way still, could be for a record that the learner is about to truncate.
-// It reports whether this one takes its place: not from one that has done so a short while ago,
+// dropOlder ends the links that a server had before this one. One link a server: an ack of
+// an old one, on its way still, could be for a record that the learner is about to truncate.
+// It reports whether this one takes their place: not from one that has done so a short while ago,
 // and serves. Then two servers have one number, and would end each other's role for ever.
 func (p *Peer) dropOlder(l *link, server quorum.ID) bool {
-	for _, old := range p.serves().links {
-		if old == l || old.server < 0 || old.stage <= linkHello || old.server != server {
-			continue
-		}
-		if old.stage == linkServing {
-			if old.tookMs != 0 && p.nowMs-old.tookMs < p.opts.SyncMs {
-				old.tookMs = p.nowMs
-				p.serves().remove(l.id)
-				p.emit(Effect{Kind: EffectClose, Link: l.id, Server: server, OK: true})
-				return false
-			}
-			l.tookMs = max(p.nowMs, 1)
-		}
-		p.drop(old)
+	if server < 0 {
 		return true
 	}
+	for _, old := range p.serves().links {
+		if old == l || old.stage != linkServing || old.server != server {
+			continue
+		}
+		if old.tookMs != 0 && p.nowMs-old.tookMs < p.opts.SyncMs {
+			old.tookMs = p.nowMs
+			p.serves().remove(l.id)
+			p.emit(Effect{Kind: EffectClose, Link: l.id, Server: server, OK: true})
+			return false
+		}
+		l.tookMs = max(p.nowMs, 1)
+	}
+	p.dropServer(server, l)
 	return true
+}
+
+// dropServer ends all links of a server but one.
+func (p *Peer) dropServer(server quorum.ID, but *link) {
+	ls := p.serves()
+	for at := len(ls.links) - 1; at >= 0; at-- { // from the end: drop moves what comes after
+		if l := ls.links[at]; l != but && l.stage > linkHello && l.server == server {
+			p.drop(l)
+		}
+	}
 }
 
 // tryEpoch ends the gathering when a quorum is connected: the new epoch is above

@@ -88,7 +88,7 @@ func (p *Peer) judge() {
 		}
 		same := p.views(true, func(other *view) bool { return other.differs == 0 && other.agrees >= v.differs })
 		if v.wrong = enough(same); v.wrong {
-			p.dropServer(v.server) // it comes again
+			p.dropServer(v.server, nil) // it comes again
 		}
 	}
 }
@@ -106,15 +106,6 @@ func (p *Peer) views(self bool, holds func(*view) bool) quorum.IDs {
 		}
 	}
 	return ld.scratch
-}
-
-func (p *Peer) dropServer(id quorum.ID) {
-	for _, l := range p.lead.links {
-		if l.server == id {
-			p.drop(l)
-			return
-		}
-	}
 }
 
 // replaced notes that a learner has taken over the whole state.
