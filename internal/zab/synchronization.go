@@ -77,6 +77,11 @@ func (p *Peer) synchronize(l *link) {
 	if l.needsAll && p.Committed() == 0 {
 		pl = plan{mode: KindSnap} // of an empty history, to a log that may not be empty
 	}
+	if pl.mode == KindTrunc && pl.target.Counter() == 0 && (pl.target > 0 || !l.cumulative) {
+		// No log has a record of this zxid to cut after. Apache's learner keeps the first one after it, and so
+		// a transaction that nobody else has, also where all are to go.
+		pl = plan{mode: KindSnap}
+	}
 	if p.lead != nil && p.lead.isWrong(l) {
 		pl = plan{mode: KindSnap} // its log is sound, and its tree is not
 	}

@@ -39,6 +39,29 @@ func TestTheChoiceOfSynchronization(t *testing.T) {
 	}
 }
 
+// A server that has taken over the state of an epoch without transactions, as Apache's leaders send it, has no record
+// there. Apache's learner that is told to truncate after such a place keeps the first record behind it.
+func TestNobodyIsToldToCutWhereNoRecordIs(t *testing.T) {
+	for _, c := range []struct {
+		last, peer zk.Zxid
+		cumulative bool
+		want       string
+	}{
+		{z(2, 0), z(2, 1), false, "link 3 <- SNAP 2.0; send-snapshot 2.0 link 3"},
+		{z(2, 0), z(2, 1), true, "link 3 <- SNAP 2.0; send-snapshot 2.0 link 3"},
+		{0, z(2, 1), false, "link 3 <- SNAP 0.0; send-snapshot 0.0 link 3"},
+		{0, z(2, 1), true, "link 3 <- TRUNC 0.0"},
+		{z(2, 1), z(2, 2), false, "link 3 <- TRUNC 2.1"},
+	} {
+		s := newSolo(t, zab.Stored{Accepted: 2, Current: 2, Last: c.last})
+		s.leads()
+		joins := hello(3, 2)
+		joins.Message.Hello.Cumulative = c.cumulative
+		s.step(up(3), joins)
+		s.want(c.want+"; link 3 <- NEWLEADER epoch=3", ackEpoch(3, c.peer, 2))
+	}
+}
+
 func TestWithoutLogSyncALearnerBehindTheMemoryGetsASnapshot(t *testing.T) {
 	s := newSoloOf(t, zab.Options{NoLogSync: true}, stored(z(1, 4), z(1, 5)))
 	s.leads()
