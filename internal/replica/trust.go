@@ -129,7 +129,7 @@ func (t *trust) leave(e *zab.Effect, nowMs int64) {
 	if !e.Reload {
 		return
 	}
-	t.needSnapshot = e.Reason == zab.ReasonCannotTruncate
+	t.needSnapshot = t.needSnapshot || e.Reason == zab.ReasonCannotTruncate // a SNAP may have broken off since
 	if e.Reason == zab.ReasonDiverged {
 		t.doubtTree(nowMs)
 	}
