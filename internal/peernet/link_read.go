@@ -56,7 +56,7 @@ func (k *link) run() {
 	switch {
 	case err == nil || err == io.EOF || l.done.Err() != nil:
 	case k.up:
-		l.o.Logger.Info("a link of the quorum port ended", slog.Any("remote", k.socket.RemoteAddr()), slog.Any("error", err))
+		k.tell("a link of the quorum port ended", err)
 	default:
 		l.refused.log(l.o.Logger, slog.LevelInfo, "a connection to the quorum port ended before its first message", k.socket, err)
 	}
@@ -66,6 +66,15 @@ func (k *link) run() {
 	}
 	k.cut()
 	k.still()
+}
+
+// tell logs why the link ends. Anybody may say hello, and then nonsense, as often as it likes.
+func (k *link) tell(what string, err error) {
+	if k.from == peerwire.FromLearner {
+		k.owner.ended.log(k.owner.o.Logger, slog.LevelInfo, what, k.socket, err)
+		return
+	}
+	k.owner.o.Logger.Info(what, slog.Any("remote", k.socket.RemoteAddr()), slog.Any("error", err))
 }
 
 func (o *output) isClosing() bool {

@@ -253,7 +253,7 @@ func (k *link) wrote(p part, err error) (next part, ok bool) {
 	o.Lock()
 	defer o.Unlock()
 	if err != nil && !o.dead {
-		k.owner.o.Logger.Info("a peer is lost", slog.Any("remote", k.socket.RemoteAddr()), slog.Any("error", err))
+		k.tell("a peer is lost", err)
 		k.die()
 	}
 	if !o.dead {

@@ -80,7 +80,8 @@ type Links struct {
 	done   context.Context
 	end    context.CancelFunc
 
-	refused refused
+	refused refused      // before their first message
+	ended   refused      // after it
 	waiting atomic.Int64 // bytes, on all links
 
 	mu struct {

@@ -2,6 +2,7 @@ package peernet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ type server struct {
 	moves   chan zab.LinkID
 	load    func(io.Reader) (string, error) // nil: loadSnapshot
 	refuses zab.Kind                        // whose messages end the link; 0: none
+	why     error                           // for this; nil: it was refused
 
 	mu    sync.Mutex
 	state map[zab.LinkID]string
@@ -94,7 +96,7 @@ func (s *server) Receive(link zab.LinkID, batch []zab.Message) error {
 	s.expect(link, "up", "up")
 	for _, m := range batch {
 		if m.Kind == s.refuses {
-			return errors.New("refused")
+			return cmp.Or(s.why, errors.New("refused"))
 		}
 		s.calls <- call{what: "message", link: link, message: m}
 	}

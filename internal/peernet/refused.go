@@ -2,6 +2,7 @@ package peernet
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -18,7 +19,7 @@ var began = time.Now()
 
 func (r *refused) log(to *slog.Logger, level slog.Level, what string, socket net.Conn, err error) {
 	if count, tell := r.failures.Note(time.Since(began).Milliseconds()); tell {
-		to.Log(context.Background(), level, what, slog.Any("remote", socket.RemoteAddr()), slog.Any("error", err),
+		to.Log(context.Background(), level, what, slog.Any("remote", socket.RemoteAddr()), slog.String("error", fmt.Sprintf("%.1000v", err)),
 			slog.Int64("failed", count))
 	}
 }

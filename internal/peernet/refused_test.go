@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/zab"
 )
 
 // TestStrangersDoNotFillTheLog of a server, whichever of its ports they reach.
@@ -49,6 +50,26 @@ func TestStrangersDoNotFillTheLog(t *testing.T) {
 				t.Errorf("50 strangers have left %d lines:\n%.500s", n, log.String())
 			}
 		})
+	}
+}
+
+// Neither do those who say hello before the nonsense, of whatever length what is wrong with it is.
+func TestStrangersThatSayHelloDoNotFillTheLog(t *testing.T) {
+	leavesNothing(t)
+	var log bytes.Buffer
+	s := startServer(t, func(o *LinksOptions) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	s.refuses, s.why = zab.KindNewLeader, errors.New(strings.Repeat("nonsense ", 10_000))
+	hello := peerwire.AppendMessage(nil, &zab.Message{Kind: zab.KindFollowerInfo}, peerwire.FromLearner)
+	for range 50 {
+		socket := dialRaw(t, s.address)
+		_, err := socket.Write(peerwire.AppendMessage(hello, &zab.Message{Kind: zab.KindNewLeader}, peerwire.FromLeader))
+		must(t, err)
+		_, _ = io.Copy(io.Discard, socket) // until it is closed
+		socket.Close()
+	}
+	s.Shutdown()
+	if text := log.String(); strings.Count(text, "\n") != 1 || len(text) > 2000 {
+		t.Errorf("50 strangers have left %d lines, %d bytes:\n%.500s", strings.Count(text, "\n"), len(text), text)
 	}
 }
 
