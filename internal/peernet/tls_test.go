@@ -1,25 +1,36 @@
 package peernet
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/peerwire"
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
 
 // certified returns a listener and a dialer of TLS with one certificate.
 func certified(t *testing.T) (func() net.Listener, DialFunc) {
+	t.Helper()
+	own, pool := certificate(t)
+	config := &tls.Config{Certificates: []tls.Certificate{own}, RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+	return func() net.Listener { return tls.NewListener(listen(t, "127.0.0.1:0"), config) }, (&tls.Dialer{Config: config}).DialContext
+}
+
+// certificate returns one, and who has signed it.
+func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
@@ -31,13 +42,7 @@ func certified(t *testing.T) (func() net.Listener, DialFunc) {
 	must(t, err)
 	pool := x509.NewCertPool()
 	pool.AddCert(leaf)
-	config := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-		RootCAs: pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
-	dialer := &tls.Dialer{Config: config}
-	return func() net.Listener { return tls.NewListener(listen(t, "127.0.0.1:0"), config) },
-		func(ctx context.Context, network, address string) (net.Conn, error) {
-			return dialer.DialContext(ctx, network, address)
-		}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }
 
 func TestLinksOverTLS(t *testing.T) {
@@ -66,6 +71,28 @@ func TestLinksOverTLS(t *testing.T) {
 	learner.receives(zab.KindProposal, 11)
 	learner.next("down")
 	leader.next("down")
+}
+
+// A server whose certificate another one refuses says so in its own log, whichever number is larger: over TLS 1.3 it
+// learns of that when it is done with the handshake.
+func TestServerWhoseCertificateIsRefusedSaysSo(t *testing.T) {
+	for _, peer := range []quorum.ID{1, 3} {
+		t.Run(fmt.Sprint(peer), func(t *testing.T) {
+			leavesNothing(t)
+			listenTLS, _ := certified(t)
+			other := newParticipant(t, peer, listenTLS(), newBook(), nil)
+			own, _ := certificate(t)
+			dialer := &tls.Dialer{Config: &tls.Config{Certificates: []tls.Certificate{own}, InsecureSkipVerify: true}}
+			var log awaittest.Log
+			b := newBook()
+			b.set(peer, other.address)
+			refused := newParticipant(t, 2, listen(t, "127.0.0.1:0"), b, func(o *VotesOptions) {
+				o.Dial, o.Logger = dialer.DialContext, slog.New(slog.NewTextHandler(&log, nil))
+			})
+			refused.Send(peer, notification(2, 1))
+			awaittest.Until(t, "it is told why", func() bool { return log.Count("remote error: tls:") > 0 })
+		})
+	}
 }
 
 func TestVotesOverTLS(t *testing.T) {

@@ -239,7 +239,7 @@ func (v *Votes) read(c *voteConn) {
 	for {
 		var err error
 		if frame, err = readFrame(r, frame[:0]); err != nil {
-			if errors.Is(err, peerwire.ErrElectionFrame) {
+			if errors.Is(err, peerwire.ErrElectionFrame) || isRefusal(err) {
 				v.refused.log(v.o.Logger, slog.LevelWarn, "end a connection of the election port", c.socket,
 					fmt.Errorf("server %d: %w", c.peer.id, err))
 			}

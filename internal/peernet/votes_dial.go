@@ -2,6 +2,7 @@ package peernet
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -128,12 +129,35 @@ func (v *Votes) connect(ctx context.Context, p *votePeer, addresses []peerwire.A
 	if err == nil {
 		err = v.proved(ctx, socket, at)
 	}
+	if err == nil && verdict == peerwire.CloseAndWait {
+		err = v.refusal(ctx, socket)
+	}
 	if err != nil || verdict != peerwire.Keep {
 		socket.Close()
 		return verdict, err
 	}
 	v.adoptFor(ctx, p, socket, at.Host)
 	return verdict, nil
+}
+
+// refusal waits until a peer ends a connection over TLS, and returns why if it does not take this server's certificate: with
+// TLS 1.3 it looks at that when this side is done.
+func (v *Votes) refusal(ctx context.Context, socket net.Conn) error {
+	if bare(socket) == socket {
+		return nil
+	}
+	defer context.AfterFunc(ctx, func() { bare(socket).Close() })()
+	_ = socket.SetReadDeadline(time.Now().Add(v.o.ConnectTimeout))
+	if _, err := socket.Read(make([]byte, 1)); isRefusal(err) {
+		return err
+	}
+	return nil
+}
+
+// isRefusal reports whether an error is what the other end of TLS has said.
+func isRefusal(err error) bool {
+	var said *net.OpError
+	return errors.As(err, &said) && said.Op == "remote error"
 }
 
 // connected reports whether p has a connection.
