@@ -77,9 +77,7 @@ func (p *Peer) synchronize(l *link) {
 	if l.needsAll && p.Committed() == 0 {
 		pl = plan{mode: KindSnap} // of an empty history, to a log that may not be empty
 	}
-	if pl.mode == KindTrunc && pl.target.Counter() == 0 && (pl.target > 0 || !l.cumulative) {
-		// No log has a record of this zxid to cut after. Apache's learner keeps the first one after it, and so
-		// a transaction that nobody else has, also where all are to go.
+	if pl.mode == KindTrunc && !l.hasRecord(pl.target) {
 		pl = plan{mode: KindSnap}
 	}
 	if p.lead != nil && p.lead.isWrong(l) {
@@ -91,6 +89,17 @@ func (p *Peer) synchronize(l *link) {
 	}
 	l.stage = linkReading
 	p.emit(Effect{Kind: EffectReadLog, Link: l.id, Zxid: l.peer, To: pl.target})
+}
+
+// hasRecord reports whether a learner that has more has a record to truncate after. A zxid of counter 0 is that of
+// none. Apache's learner, which has no cumulative link, keeps the first record after a place that its log does not
+// have, and so a transaction that nobody else has. Where the tail begins an epoch, its log may begin with the
+// tail: what is before that may have come as a state.
+func (l *link) hasRecord(zxid zk.Zxid) bool {
+	if l.cumulative {
+		return zxid.Counter() != 0 || zxid == 0 // all goes there
+	}
+	return l.peer.Epoch() == zxid.Epoch() && zxid.Counter() != 0
 }
 
 // onLogRead goes on with records from disk. The history in memory has moved on

@@ -33,15 +33,16 @@ func TestTheChoiceOfSynchronization(t *testing.T) {
 			disk.Accepted = 4
 			s := newSolo(t, disk)
 			s.leads()
-			s.step(up(3), hello(3, 4))
+			s.step(up(3), helloOf(3, 4))
 			s.want(c.want, ackEpoch(3, c.peer, 3))
 		})
 	}
 }
 
 // A server that has taken over the state of an epoch without transactions, as Apache's leaders send it, has no record
-// there. Apache's learner that is told to truncate after such a place keeps the first record behind it.
-func TestNobodyIsToldToCutWhereNoRecordIs(t *testing.T) {
+// there. Apache's learner that is told to truncate after a place that its log does not have keeps the first record
+// behind it.
+func TestNobodyIsToldToTruncateWhereNoRecordIs(t *testing.T) {
 	for _, c := range []struct {
 		last, peer zk.Zxid
 		cumulative bool
@@ -52,6 +53,8 @@ func TestNobodyIsToldToCutWhereNoRecordIs(t *testing.T) {
 		{0, z(2, 1), false, "link 3 <- SNAP 0.0; send-snapshot 0.0 link 3"},
 		{0, z(2, 1), true, "link 3 <- TRUNC 0.0"},
 		{z(2, 1), z(2, 2), false, "link 3 <- TRUNC 2.1"},
+		{z(1, 1), z(2, 1), false, "link 3 <- SNAP 1.1; send-snapshot 1.1 link 3"}, // its log may begin with 2.1
+		{z(1, 1), z(2, 1), true, "link 3 <- TRUNC 1.1"},
 	} {
 		s := newSolo(t, zab.Stored{Accepted: 2, Current: 2, Last: c.last})
 		s.leads()

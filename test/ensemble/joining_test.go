@@ -159,12 +159,18 @@ func (s *scene) strand(leader *servers.Member, path string) {
 	s.t.Helper()
 	c, err := client.Dial(s.t.Context(), leader.Addr, client.Options{})
 	must(s.t, err)
+	s.strandBy(c, leader, path)
+}
+
+// strandBy is strand by a client that is there.
+func (s *scene) strandBy(c *client.Client, leader *servers.Member, path string) {
+	s.t.Helper()
 	for _, m := range s.e.Members {
-		if m != leader {
+		if m != leader && m.Running() {
 			m.Pause()
 		}
 	}
-	_, err = c.Submit(s.t.Context(), zk.Request{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL()})
+	_, err := c.Submit(s.t.Context(), zk.Request{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL()})
 	must(s.t, err)
 	waitFor(s.t, "the leader logs what it proposes", func() bool {
 		return logged(s.t, filepath.Join(leader.DataDir(), "version-2"), path)
@@ -196,6 +202,71 @@ func logged(t *testing.T, dir, path string) bool {
 		must(t, r.Close())
 	}
 	return false
+}
+
+// A leader of Apache's logs a transaction that nobody else gets as the first one of its log, or the others have been
+// sent the state of its epoch before that: it cannot truncate there. It is sent everything, and has the transaction no
+// more. Clients of its last epoch would be transactions of this one, so a client comes back with its session.
+func TestJoiningAheadWithNothingBefore(t *testing.T) {
+	for name, lead := range map[string]func(s *scene, old *servers.Member){
+		"sent the state before": func(s *scene, old *servers.Member) {
+			must(t, old.Start(t.Context()))
+			s.awaitServing(old)
+			for _, m := range s.e.Members {
+				must(t, m.Kill())
+			}
+			must(t, servers.StartAll(t.Context(), s.e.Member(1), old))
+		},
+		"sends the state of its epoch": func(s *scene, old *servers.Member) {
+			must(t, old.Start(t.Context()))
+			s.awaitServing(old)
+			for _, m := range s.e.Members {
+				must(t, m.Kill())
+			}
+			must(t, os.RemoveAll(s.e.Member(2).DataDir()))
+			must(t, servers.StartAll(t.Context(), s.e.Member(1), old))
+			s.leader()
+			must(t, s.e.Member(2).Start(t.Context()))
+			s.awaitServing(s.e.Member(2))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "G G J9"), Config: []string{"snapshotSizeFactor=-1"},
+				JavaFlags: []string{"-Dconclave.log.learners=DEBUG"}})
+			s.startUnder(2)
+			old := s.e.Member(3)
+			o := client.Options{SessionTimeout: 40 * time.Second}
+			c, err := client.Dial(t.Context(), s.e.Member(1).Addr, o)
+			must(t, err)
+			_, _, err = c.Create(t.Context(), "/before", nil, client.CreateOptions{})
+			must(t, err)
+			session := c.Detach()
+			lead(s, old)
+			if s.leader() != old {
+				t.Fatalf("server 3 should lead: %s", s.e.Describe())
+			}
+			o.Resume = &session
+			c, err = client.Dial(t.Context(), old.Addr, o)
+			must(t, err)
+			s.strandBy(c, old, "/stranded")
+			for _, m := range s.e.Members {
+				must(t, m.Kill())
+			}
+			must(t, servers.StartAll(t.Context(), s.e.Member(1), s.e.Member(2)))
+			s.leader()
+			s.join(old, "SNAP")
+			for _, addr := range s.addrs() {
+				c, err := client.Dial(t.Context(), addr, client.Options{})
+				must(t, err)
+				_, there, err := c.Exists(t.Context(), "/stranded")
+				must(t, err)
+				if there {
+					t.Errorf("%s has the transaction that nobody committed", addr)
+				}
+				must(t, c.Close())
+			}
+		})
+	}
 }
 
 // A server that has lost its disk joins as a new one does.
