@@ -19,6 +19,9 @@ func (r *Replica) onTick(*Event) {
 	if !r.leads() {
 		return
 	}
+	if r.peer.Holds() && r.leading.proposals.size() == 0 {
+		r.decide(&asked{request: &zk.Request{Op: zk.OpError}, code: zk.ErrUnimplemented}) // changes nothing
+	}
 	if orphans := r.leading.takeOrphans(); len(orphans) > 0 {
 		r.leading.endLater(orphans)
 		r.endSome()

@@ -104,6 +104,7 @@ func (p *Peer) tryCommit() {
 		}
 	}
 	p.tellCommits()
+	p.goOnHeld()
 	p.history.trim(p.opts.HistoryMax, p.opts.HistoryBytes, p.delivered)
 	p.trySyncs()
 }

@@ -48,6 +48,7 @@ type leader struct {
 	syncs   []syncing
 	round   uint64 // of pings for syncs
 	asked   bool   // a sync waits for a round that has not begun
+	held    bool   // see Holds
 	views   []view // of the learners' trees, also of those that have gone
 	scratch quorum.IDs
 }
@@ -202,6 +203,7 @@ func (p *Peer) leaderTick() {
 		return
 	}
 	p.dropSilent()
+	p.goOnHeld()
 	ld := p.lead
 	if ld.stage == leaderServing && p.nowMs >= ld.checkMs {
 		ld.checkMs = p.nowMs + p.opts.TickMs

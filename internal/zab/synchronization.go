@@ -77,8 +77,13 @@ func (p *Peer) synchronize(l *link) {
 	if l.needsAll && p.Committed() == 0 {
 		pl = plan{mode: KindSnap} // of an empty history, to a log that may not be empty
 	}
-	if pl.mode == KindTrunc && !l.hasRecord(pl.target) {
-		pl = plan{mode: KindSnap}
+	switch late := p.lead != nil && !l.cumulative && l.peer.Epoch() < p.lead.epoch; {
+	case pl.mode != KindTrunc:
+	case late && p.canSpare(l):
+		p.lead.held = true
+		return
+	case pl.target.Counter() == 0 && pl.target > 0, late && l.peer.Epoch() > pl.target.Epoch():
+		pl = plan{mode: KindSnap} // no log has a record of that zxid, or its own may begin with the tail
 	}
 	if p.lead != nil && p.lead.isWrong(l) {
 		pl = plan{mode: KindSnap} // its log is sound, and its tree is not
@@ -91,15 +96,31 @@ func (p *Peer) synchronize(l *link) {
 	p.emit(Effect{Kind: EffectReadLog, Link: l.id, Zxid: l.peer, To: pl.target})
 }
 
-// hasRecord reports whether a learner that has more has a record to truncate after. A zxid of counter 0 is that of
-// none. Apache's learner, which has no cumulative link, keeps the first record after a place that its log does not
-// have, and so a transaction that nobody else has. Where the tail begins an epoch, its log may begin with the
-// tail: what is before that may have come as a state.
-func (l *link) hasRecord(zxid zk.Zxid) bool {
-	if l.cumulative {
-		return zxid.Counter() != 0 || zxid == 0 // all goes there
+// Holds reports whether learners wait for a transaction of this leader's epoch: those on links that are not cumulative,
+// as Apache's, whose logs have more of an older epoch. Told to truncate, such a server keeps what a snapshot of its own
+// has, and the first record after a place that its log does not have. Sent a state it keeps its log beside it, and
+// reads again what is of a higher zxid. So it is sent one of a zxid above all that it has, unless nobody would be served
+// before.
+func (p *Peer) Holds() bool { return p.lead != nil && p.lead.held && p.lead.stage == leaderServing }
+
+// canSpare reports whether a leader serves without a learner, or can come to.
+func (p *Peer) canSpare(l *link) bool {
+	return p.lead.stage == leaderServing || p.verifier(p.history.last).Enough(p.participants(true, func(o *link) bool {
+		return o != l && (o.stage > linkAgreed || o.stage == linkAgreed && (o.cumulative || o.peer <= p.Committed()))
+	}))
+}
+
+// goOnHeld looks again at those who were held: whether there is a transaction of this epoch, or they are needed.
+func (p *Peer) goOnHeld() {
+	if !p.lead.held || p.lead.stage == leaderServing && p.lead.committed.Epoch() < p.lead.epoch {
+		return
 	}
-	return l.peer.Epoch() == zxid.Epoch() && zxid.Counter() != 0
+	p.lead.held = false
+	for _, l := range slices.Clone(p.lead.links) {
+		if l.stage == linkAgreed {
+			p.synchronize(l)
+		}
+	}
 }
 
 // onLogRead goes on with records from disk. The history in memory has moved on

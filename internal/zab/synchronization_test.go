@@ -1,6 +1,7 @@
 package zab_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/zab"
@@ -39,29 +40,71 @@ func TestTheChoiceOfSynchronization(t *testing.T) {
 	}
 }
 
-// A server that has taken over the state of an epoch without transactions, as Apache's leaders send it, has no record
-// there. Apache's learner that is told to truncate after a place that its log does not have keeps the first record
-// behind it.
-func TestNobodyIsToldToTruncateWhereNoRecordIs(t *testing.T) {
-	for _, c := range []struct {
-		last, peer zk.Zxid
-		cumulative bool
-		want       string
-	}{
-		{z(2, 0), z(2, 1), false, "link 3 <- SNAP 2.0; send-snapshot 2.0 link 3"},
-		{z(2, 0), z(2, 1), true, "link 3 <- SNAP 2.0; send-snapshot 2.0 link 3"},
-		{0, z(2, 1), false, "link 3 <- SNAP 0.0; send-snapshot 0.0 link 3"},
-		{0, z(2, 1), true, "link 3 <- TRUNC 0.0"},
-		{z(2, 1), z(2, 2), false, "link 3 <- TRUNC 2.1"},
-		{z(1, 1), z(2, 1), false, "link 3 <- SNAP 1.1; send-snapshot 1.1 link 3"}, // its log may begin with 2.1
-		{z(1, 1), z(2, 1), true, "link 3 <- TRUNC 1.1"},
+// A server of Apache's whose log has more than its leader's cannot be told to truncate: it may have a snapshot of that, or
+// nothing before it in its log. And a state of a zxid below its last record is one to which its next start adds that. So
+// it waits for a transaction of this epoch.
+func TestLearnerOfApachesThatIsAheadIsSentALaterState(t *testing.T) {
+	for _, c := range []struct{ last, peer zk.Zxid }{
+		{z(2, 1), z(2, 2)}, {z(1, 1), z(2, 1)}, {z(2, 0), z(2, 1)}, {0, z(2, 1)},
 	} {
 		s := newSolo(t, zab.Stored{Accepted: 2, Current: 2, Last: c.last})
 		s.leads()
-		joins := hello(3, 2)
-		joins.Message.Hello.Cumulative = c.cumulative
-		s.step(up(3), joins)
-		s.want(c.want+"; link 3 <- NEWLEADER epoch=3", ackEpoch(3, c.peer, 2))
+		s.step(up(3), hello(3, 2))
+		s.want("", ackEpoch(3, c.peer, 2))
+		if !s.p.Holds() {
+			t.Error("it does not say that a learner waits")
+		}
+		s.step(propose(z(3, 1))...)
+		s.step(s.done())
+		got := s.step(ack(2, z(3, 1)))
+		if !strings.Contains(got, "link 3 <- SNAP 3.1; send-snapshot 3.1 link 3; link 3 <- NEWLEADER epoch=3") && !strings.Contains(got, "read-log") {
+			t.Errorf("it is sent %s", got)
+		}
+		if s.p.Holds() {
+			t.Error("it says that a learner waits")
+		}
+	}
+}
+
+// Where there is no quorum without it, it is sent what is to be had; also if that is so later.
+func TestLearnerOfApachesThatIsAheadAndNeededDoesNotWait(t *testing.T) {
+	disk := stored(z(1, 1))
+	disk.Accepted, disk.Current = 2, 2
+	for peer, want := range map[zk.Zxid]string{
+		z(1, 2): "link 3 <- TRUNC 1.1; link 3 <- NEWLEADER epoch=3",
+		z(2, 1): "link 3 <- SNAP 1.1; send-snapshot 1.1 link 3; link 3 <- NEWLEADER epoch=3",
+	} {
+		s := newSolo(t, disk)
+		s.step(elected(1), up(3), hello(3, 2))
+		s.step(s.done())
+		s.step(ackEpoch(3, peer, 1))
+		s.want(want, s.done())
+		s = newSolo(t, disk)
+		s.step(elected(1), up(2), hello(2, 2), up(3), hello(3, 2))
+		s.step(s.done())
+		s.step(ackEpoch(3, peer, 1), ackEpoch(2, z(1, 1), 2))
+		s.want("link 2 <- DIFF 1.1; link 2 <- NEWLEADER epoch=3", s.done())
+		s.want("", zab.Event{Kind: zab.EventLinkDown, Link: 2})
+		if got := s.step(s.wait(100)); !strings.HasPrefix(got, want) {
+			t.Errorf("it is sent %s", got)
+		}
+	}
+}
+
+// A server that has taken over the state of an epoch without transactions, as Apache's leaders send it, has no record
+// there to truncate after; all can go.
+func TestNobodyIsToldToTruncateWhereNoRecordIs(t *testing.T) {
+	for _, c := range []struct {
+		last zk.Zxid
+		want string
+	}{
+		{z(2, 0), "link 3 <- SNAP 2.0; send-snapshot 2.0 link 3"},
+		{0, "link 3 <- TRUNC 0.0"},
+	} {
+		s := newSolo(t, zab.Stored{Accepted: 2, Current: 2, Last: c.last})
+		s.leads()
+		s.step(up(3), helloOf(3, 2))
+		s.want(c.want+"; link 3 <- NEWLEADER epoch=3", ackEpoch(3, z(2, 1), 2))
 	}
 }
 
