@@ -2,48 +2,34 @@ package server
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/awaittest"
-	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/internal/bubble"
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
-	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
 
-// threeServers starts an ensemble, and returns its leader and the others when they serve.
-func threeServers(t *testing.T, change func(*Config)) (leader *Server, others []*Server) {
+// threeServers starts an ensemble in a bubble, and returns its leader and the others when they serve.
+func threeServers(t *testing.T, change func(*Config)) (leader *Server, others []*Server, net *bubble.Net) {
 	t.Helper()
-	ports, text := freePorts(t, 6), ""
-	for i := range 3 {
-		text += fmt.Sprintf("server.%d=127.0.0.1:%d:%d\n", i+1, ports[2*i], ports[2*i+1])
-	}
-	config, err := ensemble.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []*Server
-	for _, m := range config.Members {
-		all = append(all, start(t, vfs.NewMem(), func(c *Config) {
-			c.ID, c.Ensemble = m.ID, config
-			change(c)
-		}))
-	}
+	all, _, net := wired(t, 3, change)
 	awaittest.Until(t, "all serve", func() bool {
-		return all[0].Serves() && all[1].Serves() && all[2].Serves()
+		return all[1].Serves() && all[2].Serves() && all[3].Serves()
 	})
-	for _, s := range all {
-		if s.Leads() {
+	for id := range quorum.ID(3) {
+		if s := all[id+1]; s.Leads() {
 			leader = s
 		} else {
 			others = append(others, s)
 		}
 	}
-	return leader, others
+	return leader, others, net
 }
 
 // hold keeps the loops of servers at a step, each until the function returned is called.
@@ -63,8 +49,12 @@ func holdLoops(all ...*Server) (resume func()) {
 // A step may take longer than syncLimit, on the leader, on the others, on all at once: it is
 // work that everybody has to do, and no reason for an election (review 26, F2).
 func TestServerThatIsAtALongStepIsNotSilent(t *testing.T) {
+	synctest.Test(t, serverThatIsAtALongStepIsNotSilent)
+}
+
+func serverThatIsAtALongStepIsNotSilent(t *testing.T) {
 	silence := 300 * time.Millisecond
-	leader, others := threeServers(t, func(c *Config) {
+	leader, others, _ := threeServers(t, func(c *Config) {
 		c.TickTime, c.SyncLimit, c.InitLimit = 100*time.Millisecond, 3, 1000
 	})
 	epoch := leader.Role().Epoch
@@ -93,12 +83,16 @@ func TestServerThatIsAtALongStepIsNotSilent(t *testing.T) {
 // A client must not be told that its session lives by a server that cannot know: another may
 // lead since, and have ended it (review 26, F5).
 func TestServerThatDoesNotLookAtTheOthersAnswersNoPing(t *testing.T) {
-	leader, others := threeServers(t, func(c *Config) {
+	synctest.Test(t, serverThatDoesNotLookAtTheOthersAnswersNoPing)
+}
+
+func serverThatDoesNotLookAtTheOthersAnswersNoPing(t *testing.T) {
+	leader, others, net := threeServers(t, func(c *Config) {
 		c.TickTime, c.SyncLimit, c.InitLimit = 100*time.Millisecond, 3, 1000
 		c.SessionMin, c.SessionMax = 10*time.Second, 10*time.Second
 	})
 	for _, s := range []*Server{leader, others[0]} {
-		p := dial(t, s, nil)
+		p := reach(t, net, s)
 		resume := holdLoops(s)
 		awaittest.Until(t, "the loop has not looked for a tick", func() bool { return s.blind(s.monoMs()) })
 		p.send(zk.Request{Op: zk.OpPing}, zk.Request{Op: zk.OpExists, Path: "/"})
@@ -118,11 +112,15 @@ func TestServerThatDoesNotLookAtTheOthersAnswersNoPing(t *testing.T) {
 // The same of what has waited meanwhile, and came when the loop still looked: a long read, which
 // waits for others that are being answered, and a ping and a read behind it.
 func TestServerThatDoesNotLookAtTheOthersAnswersNothingThatHasWaited(t *testing.T) {
-	leader, _ := threeServers(t, func(c *Config) {
+	synctest.Test(t, serverThatDoesNotLookAtTheOthersAnswersNothingThatHasWaited)
+}
+
+func serverThatDoesNotLookAtTheOthersAnswersNothingThatHasWaited(t *testing.T) {
+	leader, _, net := threeServers(t, func(c *Config) {
 		c.TickTime, c.SyncLimit, c.InitLimit = 100*time.Millisecond, 3, 1000
 		c.SessionMin, c.SessionMax = 10*time.Second, 10*time.Second
 	})
-	p := dial(t, leader, nil)
+	p := reach(t, net, leader)
 	big(p, "/long", answerLong/2)
 	most := leader.answers.ask(answerBudgetMax)
 	<-most.given
@@ -151,7 +149,11 @@ func TestServerThatDoesNotLookAtTheOthersAnswersNothingThatHasWaited(t *testing.
 
 // A loop that hangs is not at work: after initLimit others take the leader for silent.
 func TestServerWhoseLoopHangsLosesItsRole(t *testing.T) {
-	leader, others := threeServers(t, func(c *Config) {
+	synctest.Test(t, serverWhoseLoopHangsLosesItsRole)
+}
+
+func serverWhoseLoopHangsLosesItsRole(t *testing.T) {
+	leader, others, _ := threeServers(t, func(c *Config) {
 		c.TickTime, c.SyncLimit, c.InitLimit = 100*time.Millisecond, 3, 10
 	})
 	epoch := leader.Role().Epoch

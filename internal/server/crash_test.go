@@ -20,7 +20,12 @@ import (
 // Run returned.
 func launch(t testing.TB, fs vfs.FS, change func(*Config)) (*Server, func() error) {
 	t.Helper()
-	s, err := New(testConfig(fs, change))
+	s, err := New(testConfig(fs, func(c *Config) {
+		c.SessionMin, c.SessionMax = time.Minute, time.Minute // peers send no pings, and the machine may be slow
+		if change != nil {
+			change(c)
+		}
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

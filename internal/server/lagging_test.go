@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/bubble"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/wire"
@@ -108,7 +110,7 @@ func staying(s *Server) (n int) {
 // Clients that read nothing, and say that they are there, must not hold the budget of all
 // for as long as they like: those that do read would be disconnected for it.
 func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
-	s := start(t, vfs.NewMem(), nil)
+	s := start(t, vfs.NewMem(), func(c *Config) { c.SessionMin, c.SessionMax = 4*time.Second, 4*time.Second })
 	s.closeGrace = 300 * time.Millisecond
 	p := dial(t, s, nil)
 	p.do(create("/big", strings.Repeat("x", 1_000_000), 0))
@@ -128,15 +130,24 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 
 // The server does not read what a client says while it writes a long reply: that the client
 // takes it, however slowly, is as good as a heartbeat.
-func TestClientThatReadsSlowlyKeepsItsSession(t *testing.T) {
-	s := start(t, vfs.NewMem(), func(c *Config) { c.TickTime = 200 * time.Millisecond }) // sessions of 4 s at most
-	writer := dial(t, s, nil)
-	writer.do(create("/big", strings.Repeat("x", 1_000_000), 0))
-	slow := dial(t, s, nil)
+func TestClientThatReadsSlowlyKeepsItsSession(t *testing.T) { synctest.Test(t, readsSlowly) }
+
+func readsSlowly(t *testing.T) {
+	pipes := &pipeListener{conns: make(chan net.Conn)} // of which nothing is written that is not read
+	s := start(t, vfs.NewMem(), func(c *Config) {
+		c.Listener, c.Listen, c.Clock, c.Wall = pipes, bubble.NewNet(0).Listen, bubble.Clock(1), time.Now
+		c.SessionMin, c.SessionMax = 4*time.Second, 4*time.Second
+	})
+	comes := func() *peer {
+		ours, theirs := net.Pipe()
+		pipes.conns <- theirs
+		return greet(t, ours, nil)
+	}
+	comes().do(create("/big", strings.Repeat("x", 1_000_000), 0))
+	slow := comes()
 	slow.do(create("/lock", "", zk.Ephemeral))
-	slow.socket.(*net.TCPConn).SetReadBuffer(64 << 10)
 	r := zk.Request{Op: zk.OpMultiRead}
-	for range 20 { // more than is read, by what buffers hold: that has left the server
+	for range 20 { // more than is read
 		r.Ops = append(r.Ops, zk.Request{Op: zk.OpGetData, Path: "/big"})
 	}
 	slow.send(r)
@@ -147,7 +158,7 @@ func TestClientThatReadsSlowlyKeepsItsSession(t *testing.T) {
 		if got += n; err != nil || !s.KnowsSession(slow.id) {
 			t.Fatalf("after %v and %d bytes: %v; its session is known: %v", time.Since(began), got, err, s.KnowsSession(slow.id))
 		}
-		awaittest.RealTime(time.Duration(n)*time.Second/(3<<19), "the client's line takes 1.5 MiB/s")
+		time.Sleep(time.Duration(n) * time.Second / (3 << 19)) // its line takes 1.5 MiB/s
 	}
 	if time.Since(began) < 8*time.Second {
 		t.Errorf("all was read in %v, less than two sessions take", time.Since(began))
@@ -392,18 +403,8 @@ func TestWritersTakeTheirTurnWhileWatchesAreSet(t *testing.T) {
 	for i := range 8 * lockedWatches {
 		sets.Persistent = append(sets.Persistent, fmt.Sprintf("/%d", i))
 	}
-	out := &s.conns.all()[0].out
-	s.reader.Tree.Lock()
-	p.send(zk.Request{Op: zk.OpSetWatches2, SetWatches: sets})
-	awaitBlocked(t, "sync.RWMutex.RLock", "setWatches")
-	out.mu.Lock()
-	s.reader.Tree.Unlock()
-	awaitBlocked(t, "sync.Mutex.Lock", "setWatches")
-	set := make(chan int)
-	go takeTurn(s, set)
-	awaitBlocked(t, "sync.RWMutex.Lock", "takeTurn")
-	out.mu.Unlock()
-	if n := <-set; n != lockedWatches {
+	set := func() int64 { return int64(s.Watches().Counts().Data) }
+	if n := turnAfter(t, s, p, set, "setWatches", zk.Request{Op: zk.OpSetWatches2, SetWatches: sets}); n != lockedWatches {
 		t.Errorf("a writer got its turn behind %d watches, portions have %d", n, lockedWatches)
 	}
 	if h, _ := p.reply(zk.OpSetWatches2); h.Code != zk.OK || s.Watches().Counts().Data != len(sets.Persistent) {
@@ -411,12 +412,30 @@ func TestWritersTakeTheirTurnWhileWatchesAreSet(t *testing.T) {
 	}
 }
 
-// takeTurn does what a write does, and tells how many watches were set before it.
-func takeTurn(s *Server, set chan<- int) {
+// turnAfter has the only client send requests, and a writer come while the first of what they
+// look at in a function is locked. It returns what is counted when the writer gets its turn.
+func turnAfter(t *testing.T, s *Server, p *peer, count func() int64, function string, requests ...zk.Request) int64 {
+	t.Helper()
+	out := &s.conns.all()[0].out
 	s.reader.Tree.Lock()
-	n := s.Watches().Counts().Data
+	p.send(requests...)
+	awaitBlocked(t, "sync.RWMutex.RLock", function)
+	out.mu.Lock()
 	s.reader.Tree.Unlock()
-	set <- n
+	awaitBlocked(t, "sync.Mutex.Lock", function)
+	counted := make(chan int64)
+	go takeTurn(s, count, counted)
+	awaitBlocked(t, "sync.RWMutex.Lock", "takeTurn")
+	out.mu.Unlock()
+	return <-counted
+}
+
+// takeTurn does what a write does, and tells what was done before it.
+func takeTurn(s *Server, count func() int64, counted chan<- int64) {
+	s.reader.Tree.Lock()
+	n := count()
+	s.reader.Tree.Unlock()
+	counted <- n
 }
 
 // awaitBlocked waits until a goroutine waits for a lock in a function, or in one that it calls.

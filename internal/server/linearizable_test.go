@@ -5,6 +5,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/vfs"
@@ -14,11 +15,15 @@ import (
 // A read waits for a sync that was asked for after it came, whatever its client has sent in
 // front of it: also a ping, after so many reads that the connection answers the next by itself.
 func TestNoPingLetsALinearizableReadPass(t *testing.T) {
-	leader, others := threeServers(t, func(c *Config) {
+	synctest.Test(t, noPingLetsALinearizableReadPass)
+}
+
+func noPingLetsALinearizableReadPass(t *testing.T) {
+	leader, others, net := threeServers(t, func(c *Config) {
 		c.TickTime, c.SyncLimit, c.InitLimit = 100*time.Millisecond, 3, 1000
 		c.SessionMin, c.SessionMax, c.LinearizableReads = 10*time.Second, 10*time.Second, true
 	})
-	p := dial(t, others[0], nil)
+	p := reach(t, net, others[0])
 	for range readsBehindMax {
 		p.must(zk.OK, zk.Request{Op: zk.OpExists, Path: "/"})
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -85,38 +84,28 @@ func TestWatchersOfLongListsKeepNobodyWaiting(t *testing.T) {
 	nobodyWaits(t, stranger, other, r)
 }
 
-// A read that looks at very many znodes is followed by a writer's turn.
+// A read that looks at very many znodes is followed by a writer's turn: one that comes while the
+// first of many is made waits for that one alone.
 func TestWritersTakeTheirTurnBetweenLongReads(t *testing.T) {
-	stranger, _, s := strangers(t)
-	for i := 0; i < 30_000; {
-		r := zk.Request{Op: zk.OpMulti}
-		for ; len(r.Ops) < 10_000; i++ {
-			r.Ops = append(r.Ops, create(fmt.Sprint("/e", i), "", zk.Ephemeral))
-		}
-		if code, _ := stranger.do(r); code != zk.OK {
-			t.Fatal(code)
-		}
-	}
-	const reads, few = 60, 20
-	all := make([]zk.Request, reads)
+	s := start(t, vfs.NewMem(), nil)
+	p := dial(t, s, nil)
+	all := make([]zk.Request, lockedReads/2)
 	for i := range all {
 		all[i] = zk.Request{Op: zk.OpGetEphemerals, Path: "/x"}
 	}
-	var waited int64
-	for range 5 { // the test itself may be late
-		begun := s.stats.received.Load()
-		stranger.send(all...)
-		awaittest.Until(t, "the first read is there", func() bool { return s.stats.received.Load() > begun })
-		before := s.stats.received.Load()
-		s.reader.Tree.Lock()
-		waited = s.stats.received.Load() - before
-		s.reader.Tree.Unlock()
-		for range all {
-			stranger.reply(zk.OpGetEphemerals)
-		}
-		if waited < few {
-			return
+	c := s.conns.all()[0]
+	sent := func() int64 {
+		c.out.mu.Lock()
+		defer c.out.mu.Unlock()
+		return c.stats.sent
+	}
+	before := sent()
+	if n := turnAfter(t, s, p, sent, "(*handling).read", all...) - before; n != 1 {
+		t.Errorf("a writer has waited for %d of %d long reads", n, len(all))
+	}
+	for range all {
+		if h, _ := p.reply(zk.OpGetEphemerals); h.Code != zk.OK {
+			t.Error(h.Code)
 		}
 	}
-	t.Errorf("a writer has waited for %d of %d long reads", waited, reads)
 }

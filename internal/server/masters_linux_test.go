@@ -34,7 +34,7 @@ func TestFollowersServeObservers(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.ID, c.Ensemble, c.Observer, c.ObserverPort = id, e, id == 4, ports[8]
-			c.InitLimit, c.SyncLimit = 50, 10
+			c.InitLimit, c.SyncLimit = 100, 100 // nobody is silent
 		})
 	}
 	for id := range quorum.ID(4) {

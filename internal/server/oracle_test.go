@@ -3,34 +3,31 @@ package server
 import (
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/bubble"
 	"github.com/conclave-project/conclave/internal/quorum"
-	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
 
-// pairUnderOracle starts two servers, each with an oracle of its own, and returns who leads.
-func pairUnderOracle(t *testing.T, oracles map[quorum.ID]func() bool) (all map[quorum.ID]*Server, ends map[quorum.ID]func() error, leader quorum.ID) {
+// pairUnderOracle starts two servers in a bubble, each with an oracle of its own, and returns who leads.
+func pairUnderOracle(t *testing.T, oracles map[quorum.ID]func() bool) (all map[quorum.ID]*Server, ends map[quorum.ID]func() error, net *bubble.Net, leader quorum.ID) {
 	t.Helper()
-	ports := freePorts(t, 4)
-	all, ends = map[quorum.ID]*Server{}, map[quorum.ID]func() error{}
-	for id := range quorum.ID(2) {
-		id++
-		all[id], ends[id] = launch(t, vfs.NewMem(), func(c *Config) {
-			c.ID, c.Ensemble, c.Oracle = id, twoServers(t, ports[0], ports[1], ports[2], ports[3]), oracles[id]
-			c.InitLimit, c.SyncLimit = 20, 5
-		})
-	}
+	all, ends, net = wired(t, 2, func(c *Config) { c.Oracle, c.InitLimit, c.SyncLimit = oracles[c.ID], 20, 5 })
 	awaittest.Until(t, "both serve", func() bool { return all[1].Serves() && all[2].Serves() })
-	return all, ends, all[1].Role().Leader
+	return all, ends, net, all[1].Role().Leader
 }
 
 func TestOneOfTwoServersGoesOnIfTheOraclePermits(t *testing.T) {
+	synctest.Test(t, oneOfTwoServersGoesOnIfTheOraclePermits)
+}
+
+func oneOfTwoServersGoesOnIfTheOraclePermits(t *testing.T) {
 	var permits [3]atomic.Bool
 	oracles := map[quorum.ID]func() bool{1: permits[1].Load, 2: permits[2].Load}
-	all, ends, leader := pairUnderOracle(t, oracles)
+	all, ends, net, leader := pairUnderOracle(t, oracles)
 	rest, gone := all[3-leader], leader // the one that is left must be elected
 	if err := ends[gone](); err != nil {
 		t.Fatal(err)
@@ -39,7 +36,7 @@ func TestOneOfTwoServersGoesOnIfTheOraclePermits(t *testing.T) {
 	awaittest.Never(t, time.Second, "a server serves without the other, and nobody has said that it may", func() bool { return rest.Serves() })
 	permits[3-gone].Store(true)
 	awaittest.Until(t, "the oracle's server leads", rest.Leads)
-	c := dial(t, rest, nil)
+	c := reach(t, net, rest)
 	if code, _ := c.do(create("/alone", "x", zk.Persistent)); code != zk.OK {
 		t.Fatalf("a write of a server that goes on alone: %v", code)
 	}
@@ -52,6 +49,10 @@ func TestOneOfTwoServersGoesOnIfTheOraclePermits(t *testing.T) {
 
 // An oracle that hangs permits nothing.
 func TestOracleThatDoesNotAnswerSaysNothing(t *testing.T) {
+	synctest.Test(t, oracleThatDoesNotAnswerSaysNothing)
+}
+
+func oracleThatDoesNotAnswerSaysNothing(t *testing.T) {
 	hangs := make(chan struct{})
 	t.Cleanup(func() { close(hangs) })
 	var hang atomic.Bool
@@ -61,12 +62,12 @@ func TestOracleThatDoesNotAnswerSaysNothing(t *testing.T) {
 		}
 		return true
 	}
-	all, ends, leader := pairUnderOracle(t, map[quorum.ID]func() bool{1: oracle, 2: oracle})
+	all, ends, net, leader := pairUnderOracle(t, map[quorum.ID]func() bool{1: oracle, 2: oracle})
 	rest := all[leader]
 	if err := ends[3-leader](); err != nil {
 		t.Fatal(err)
 	}
-	c := dial(t, rest, nil)
+	c := reach(t, net, rest)
 	if code, _ := c.do(create("/alone", "x", zk.Persistent)); code != zk.OK {
 		t.Fatalf("a write of a server that goes on alone: %v", code)
 	}

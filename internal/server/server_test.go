@@ -46,6 +46,12 @@ func dial(t *testing.T, s *Server, old *peer) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return greet(t, socket, old)
+}
+
+// greet shakes hands on a connection, which ends with the test.
+func greet(t *testing.T, socket net.Conn, old *peer) *peer {
+	t.Helper()
 	t.Cleanup(func() { socket.Close() })
 	p := &peer{t: t, socket: socket}
 	req := wire.ConnectRequest{TimeoutMs: 5000, Password: make([]byte, 16), HasReadOnly: true}
@@ -192,7 +198,7 @@ func TestEventComesBeforeTheReplyThatShowsTheChange(t *testing.T) {
 
 func TestSilentSessionExpiresWithItsEphemeralsInOneTransaction(t *testing.T) {
 	now := clock.NewManual(0)
-	s := start(t, vfs.NewMem(), func(c *Config) { c.Clock = now })
+	s := start(t, vfs.NewMem(), func(c *Config) { c.Clock, c.SessionMin, c.SessionMax = now, time.Second, 4*time.Second })
 	a, b := dial(t, s, nil), dial(t, s, nil)
 	for i := range 5 {
 		a.do(create(fmt.Sprintf("/e%d", i), "", zk.Ephemeral))
