@@ -11,7 +11,8 @@ import (
 // TestAskOfALeaderThatIsGoneReturns: the member that leads is frozen when it is asked, and
 // then nobody is connected to it. Nobody else knows whether it has taken the request.
 func TestAskOfALeaderThatIsGoneReturns(t *testing.T) {
-	g := found(t, 3, nil)
+	t.Parallel()
+	g := found(t, 3, patient)
 	for _, b := range g {
 		await(t, b, "x", whole)
 	}
@@ -34,7 +35,7 @@ func TestAskOfALeaderThatIsGoneReturns(t *testing.T) {
 
 // TestLeaderThatIsToResignTakesNoTransfer, asked here or by another member.
 func TestLeaderThatIsToResignTakesNoTransfer(t *testing.T) {
-	g, ctx := found(t, 3, nil), awaittest.Within(t)
+	g, ctx := found(t, 3, patient), awaittest.Within(t)
 	acquire(t, g[1], claim("x", "leader", 0))
 	await(t, g[0], "x", func(v election.View, err error) bool { return v.Leader == "leader" && err == nil })
 	if err := g[0].Ask(ctx, "x", election.Request{By: "one"}); err != nil {

@@ -140,7 +140,8 @@ func TestMemberThatLostItsDirectoryWaitsForAll(t *testing.T) {
 // One that lost its directory comes back while another leads, who leads on; when the
 // third one has gone, it elects with the leader, and tokens grow.
 func TestMemberThatLostItsDirectoryComesBackWhenAllAreThere(t *testing.T) {
-	const lease = time.Second
+	t.Parallel()
+	const lease = longer
 	g := newLate(t)
 	a, b, c := g.start("a", lease), g.start("b", lease), g.start("c", lease)
 	var grant election.Grant

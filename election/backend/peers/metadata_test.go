@@ -6,7 +6,6 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/conclave-project/conclave/algo/registry"
 	"github.com/conclave-project/conclave/election"
@@ -86,7 +85,7 @@ func TestMetadataGoesToAMemberOnce(t *testing.T) {
 
 // TestMetadataIsToldToAMemberThatComesBack though nothing has changed meanwhile.
 func TestMetadataIsToldToAMemberThatComesBack(t *testing.T) {
-	g := found(t, 3, nil)
+	g := found(t, 3, patient)
 	acquire(t, g[2], claim("first", "c", 0)) // the group is founded: without that it would wait for all
 	g[0].Cut()
 	acquire(t, g[2], described("big", 100))
@@ -97,9 +96,10 @@ func TestMetadataIsToldToAMemberThatComesBack(t *testing.T) {
 
 // TestEveryAlgorithmShowsMetadata, also those that may elect two.
 func TestEveryAlgorithmShowsMetadata(t *testing.T) {
+	t.Parallel()
 	for _, algorithm := range registry.All() {
 		t.Run(algorithm.Name, func(t *testing.T) {
-			g := found(t, 3, func(o *peers.Options) { o.Algorithm, o.Lease = algorithm.Name, 2*time.Second })
+			g := found(t, 3, func(o *peers.Options) { o.Algorithm, o.Lease = algorithm.Name, longer })
 			acquire(t, g[2], described("big", 100))
 			await(t, g[0], "x", leadsWith(100))
 		})

@@ -121,7 +121,8 @@ func whole(v election.View, err error) bool { return err == nil }
 // Half of the members are gone: the leader stops before its lease is over, and
 // nobody leads; when they are back, somebody does.
 func TestNobodyLeadsWithoutAQuorum(t *testing.T) {
-	g := found(t, 3, nil)
+	t.Parallel()
+	g := found(t, 3, patient)
 	grant := acquire(t, g[0], claim("x", "a", 0))
 	g[1].Cut()
 	if _, err := g[0].Renew(t.Context(), grant); err != nil {
@@ -176,7 +177,8 @@ func TestTokensGrowWhenAllStartAgain(t *testing.T) {
 
 // A new group goes on with higher tokens, and lets no member of another in.
 func TestNewGroupGoesOnAfterTheTokensOfTheOld(t *testing.T) {
-	g := found(t, 3, func(o *peers.Options) { o.After = 4711 })
+	t.Parallel()
+	g := found(t, 3, func(o *peers.Options) { o.After, o.Lease = 4711, longer })
 	first := acquire(t, g[0], claim("x", "a", 0))
 	if first.Token != 4712 {
 		t.Errorf("the first token is %d", first.Token)
@@ -336,6 +338,9 @@ func TestHeartbeatsOfManyElectionsGoInOnePacket(t *testing.T) {
 		acquire(t, g[0], claim(fmt.Sprintf("shard/%03d", i), "a", 0))
 	}
 	grant := acquire(t, g[0], claim("last", "a", 0))
+	for _, b := range g[1:] { // a quorum was enough for a: both have answered all before
+		await(t, b, "last", func(v election.View, err error) bool { return err == nil && v.Token == grant.Token })
+	}
 	before, start := writes.Load(), time.Now()
 	for range 10 {
 		var err error
@@ -415,9 +420,10 @@ func TestPriorityDecidesWhoIsNext(t *testing.T) {
 
 // The other algorithms say that they are not exclusive, and elect.
 func TestOtherAlgorithmsElectAndPromiseLess(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"bully", "ring", "lowest"} {
 		t.Run(name, func(t *testing.T) {
-			g := found(t, 3, func(o *peers.Options) { o.Algorithm, o.Dir = name, "" })
+			g := found(t, 3, func(o *peers.Options) { o.Algorithm, o.Dir, o.Lease = name, "", longer })
 			for _, b := range g {
 				await(t, b, "x", whole)
 			}
