@@ -83,9 +83,12 @@ func (r *denying) Acquire(context.Context, election.Claim) (election.Grant, erro
 }
 
 // TestShortRetryIsNotWithoutAPause: a millisecond is the least.
-func TestShortRetryIsNotWithoutAPause(t *testing.T) {
-	store := &denying{Backend: electiontest.NewStore(nil)}
-	e, err := election.New(store, "jobs", election.Options{ID: "a", Lease: time.Second, Retry: time.Nanosecond, RetryMax: time.Nanosecond})
+func TestShortRetryIsNotWithoutAPause(t *testing.T) { synctest.Test(t, shortRetryIsNotWithoutAPause) }
+
+func shortRetryIsNotWithoutAPause(t *testing.T) {
+	c := electiontest.VirtualClock(1)
+	store := &denying{Backend: electiontest.NewStore(c)}
+	e, err := election.New(store, "jobs", election.Options{ID: "a", Lease: time.Second, Retry: time.Nanosecond, RetryMax: time.Nanosecond, Clock: c})
 	if err != nil {
 		t.Fatal(err)
 	}
