@@ -290,11 +290,13 @@ func TestSlowPeerDoesNotKeepAClosedLink(t *testing.T) {
 	}
 	s.Flush()
 	s.Close(id)
-	began := time.Now()
+	taken := make(chan int, 1)
 	go func() {
-		for {
+		for all := 0; ; {
 			awaittest.RealTime(20*time.Millisecond, "the peer is slow")
-			if _, err := io.ReadFull(socket, make([]byte, 64<<10)); err != nil {
+			n, err := io.ReadFull(socket, make([]byte, 64<<10))
+			if all += n; err != nil {
+				taken <- all
 				return
 			}
 		}
@@ -305,8 +307,8 @@ func TestSlowPeerDoesNotKeepAClosedLink(t *testing.T) {
 		defer s.Links.mu.Unlock()
 		return len(s.Links.mu.running) == 0
 	})
-	if took := time.Since(began); took > 10*time.Second { // all of it takes the peer 20 s and more
-		t.Errorf("the link is gone after %v", took)
+	if n := <-taken; n > 600*100_000/2 { // all of it takes the peer six times the silence, and more
+		t.Errorf("the link has gone when the peer had taken %d bytes", n)
 	}
 }
 

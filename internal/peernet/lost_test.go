@@ -5,9 +5,11 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/bubble"
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/peernet"
 	"github.com/conclave-project/conclave/internal/peerwire"
@@ -89,22 +91,23 @@ func TestVoteThatWasLostWithItsConnectionIsSentAgain(t *testing.T) {
 
 // A proxy in front of a server that is down takes the connection and ends it at once. It
 // is dialed as patiently as a port on which nobody listens.
-func TestPeerThatAcceptsAndClosesIsNotDialedAtOnce(t *testing.T) {
-	proxy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+func TestPeerThatAcceptsAndClosesIsNotDialedAtOnce(t *testing.T) { synctest.Test(t, acceptsAndCloses) }
+
+func acceptsAndCloses(t *testing.T) {
+	all := bubble.NewNet(0)
+	listens := func(machine int) net.Listener {
+		l, err := all.Listen(t.Context(), "tcp", bubble.Host(machine)+":3888")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
 	}
+	proxy := listens(1)
 	defer proxy.Close()
-	own, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	v, err := peernet.NewVotes(peernet.VotesOptions{
-		ID: 2, Listener: own,
-		Addresses: func(quorum.ID) []peerwire.Address {
-			return []peerwire.Address{{Host: "127.0.0.1", Port: uint16(proxy.Addr().(*net.TCPAddr).Port)}}
-		},
-		Receive: func(quorum.ID, fle.Notification) {},
+		ID: 2, Listener: listens(2), Dial: all.Dialer(2),
+		Addresses: func(quorum.ID) []peerwire.Address { return []peerwire.Address{{Host: bubble.Host(1), Port: 3888}} },
+		Receive:   func(quorum.ID, fle.Notification) {},
 	})
 	if err != nil {
 		t.Fatal(err)
