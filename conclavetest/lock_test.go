@@ -31,7 +31,8 @@ func onAFollower(t *testing.T, e *Ensemble) (c *client.Client, cut func()) {
 // TestSessionIsNotExpiredWhileItIsProven: a follower that is partitioned goes on
 // answering pings while the others expire the session.
 func TestSessionIsNotExpiredWhileItIsProven(t *testing.T) {
-	e := Start(t)
+	t.Parallel()
+	e := Start(t, TickTime(2*time.Second)) // a busy machine loses no session of two ticks
 	a, cut := onAFollower(t, e)
 	if _, _, err := a.Create(awaittest.Within(t), "/a", nil, client.CreateOptions{Mode: zk.Ephemeral}); err != nil {
 		t.Fatal(err)
@@ -54,7 +55,8 @@ func TestSessionIsNotExpiredWhileItIsProven(t *testing.T) {
 // TestLockOfAPartitionedClientIsLostBeforeAnotherHasIt, though its client is
 // connected.
 func TestLockOfAPartitionedClientIsLostBeforeAnotherHasIt(t *testing.T) {
-	e := Start(t)
+	t.Parallel()
+	e := Start(t, TickTime(2*time.Second)) // a busy machine loses no session of two ticks
 	a, cut := onAFollower(t, e)
 	b := e.Client(t)
 	held, err := recipes.NewLock(a, "/lock", recipes.Options{}).Acquire(awaittest.Within(t))

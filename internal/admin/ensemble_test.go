@@ -24,7 +24,7 @@ import (
 func startEnsemble(t *testing.T, readOnly bool) (*inprocess.Ensemble, context.Context) {
 	t.Helper()
 	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 64<<10
+	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, 20*time.Second, 64<<10
 	base.ReadOnlyMode = readOnly
 	base.FourLetterWords, base.Commands = []string{"*"}, Commands{Version: "1.2.3", Built: "2026-11-20 22:10 UTC"}
 	e, err := inprocess.Start(inprocess.Options{Servers: 3, Observers: 1, Base: base})

@@ -46,7 +46,7 @@ func (e *ensemble) wall() time.Time { return time.Now().Add(time.Duration(e.ahea
 func launch(t *testing.T, disks map[int]*vfs.Mem) *ensemble {
 	t.Helper()
 	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 1<<20
+	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, 20*time.Second, 1<<20
 	base.SnapCount, base.ExtendedTypes, base.HistoryMax = 40, true, 50_000
 	e := &ensemble{t: t, disks: disks}
 	servers, err := inprocess.Start(inprocess.Options{Servers: len(disks), Base: base, Change: func(id int, c *server.Config) {

@@ -26,7 +26,7 @@ import (
 func three(t *testing.T, root string) (*inprocess.Ensemble, int, *httptest.Server) {
 	t.Helper()
 	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 64<<10
+	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, 20*time.Second, 64<<10
 	e, err := inprocess.Start(inprocess.Options{Servers: 3, Base: base})
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ type ensemble struct {
 func start(t *testing.T, servers int) *ensemble {
 	t.Helper()
 	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes, base.SnapCount = 200*time.Millisecond, time.Second, 1<<20, 40
+	base.TickTime, base.SilenceTime, base.PreallocBytes, base.SnapCount = 200*time.Millisecond, 20*time.Second, 1<<20, 40
 	base.HistoryMax = 50_000
 	disks := map[int]*vfs.Mem{}
 	for id := 1; id <= servers; id++ {

@@ -133,7 +133,7 @@ func TestEveryCommandInTheTableRuns(t *testing.T) {
 func toolServers(t *testing.T, o inprocess.Options) *inprocess.Ensemble {
 	t.Helper()
 	o.Base = server.Default()
-	o.Base.TickTime, o.Base.SilenceTime, o.Base.PreallocBytes = 200*time.Millisecond, time.Second, 64<<10
+	o.Base.TickTime, o.Base.SilenceTime, o.Base.PreallocBytes = 200*time.Millisecond, 20*time.Second, 64<<10
 	o.Base.FourLetterWords, o.Base.Commands = []string{"*"}, admin.Commands{Version: "1.2.3", Built: "2026-11-20 22:10 UTC"}
 	o.Base.ReconfigEnabled, o.Base.Auth.SkipACL, o.Base.ExtendedTypes = true, true, true
 	e, err := inprocess.Start(o)

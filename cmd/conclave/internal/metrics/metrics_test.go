@@ -205,7 +205,7 @@ func scrape(t *testing.T, e *httptest.Server) (int, string, map[string]string) {
 // of three servers after a few requests.
 func TestAScrapeTellsOfAnEnsembleUnderTheNamesOfZooKeeper(t *testing.T) {
 	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 64<<10
+	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, 20*time.Second, 64<<10
 	ensemble, err := inprocess.Start(inprocess.Options{Servers: 3, Base: base})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 func serve(t *testing.T, servers int) *inprocess.Ensemble {
 	t.Helper()
 	base := server.Default()
-	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 64<<10
+	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, 20*time.Second, 64<<10
 	base.ReconfigEnabled, base.ExtendedTypes, base.EnforceQuota = true, true, true
 	e, err := inprocess.Start(inprocess.Options{Servers: servers, Base: base})
 	if err != nil {
