@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/lobby"
 )
 
@@ -22,6 +23,7 @@ func serve(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.readTime = time.Hour // no answer waits for it, nor an end
 	p.Serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") }),
 		time.Hour, slog.New(slog.DiscardHandler))
 	t.Cleanup(p.Close)
@@ -37,7 +39,7 @@ func ask(t *testing.T, addr, head string) (net.Conn, *bufio.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(readTime / 2)); err != nil { // the answer does not wait for the bound
+	if err := conn.SetDeadline(time.Now().Add(awaittest.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, head); err != nil {
@@ -76,7 +78,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for range lobby.Max {
 		last, _ = ask(t, addr, get+"\r\n")
 	}
-	if err := first.SetDeadline(time.Now().Add(readTime / 2)); err != nil { // the others may have taken longer
+	if err := first.SetDeadline(time.Now().Add(awaittest.Patience)); err != nil { // the others may have taken longer
 		t.Fatal(err)
 	}
 	if _, err := in.ReadByte(); err == nil || strings.Contains(err.Error(), "timeout") {

@@ -263,11 +263,14 @@ func TestListsAreReadOnce(t *testing.T) {
 			})
 		}
 		first.Wait()
-		each := testing.AllocsPerRun(5, func() { _ = r.check(chain) })
+		each, asked := testing.AllocsPerRun(5, func() { _ = r.check(chain) }), registry.asked.Load()
+		if name == "refused" && time.Since(began) >= silenceKeep {
+			continue // the machine has stalled, and it may be asked for again
+		}
 		if each > entries/10 {
 			t.Errorf("a list of %d that is %s takes %v allocations with each handshake", entries, name, each)
 		}
-		if n := registry.asked.Load(); n != 1 && time.Since(began) < silenceKeep {
+		if n := asked; n != 1 {
 			t.Errorf("a list that is %s was asked for %d times", name, n)
 		}
 	}
