@@ -186,3 +186,17 @@ func TestVotesAreShownUntilThereIsALeader(t *testing.T) {
 		}
 	}
 }
+
+// TestStepsEndWithTheRun: what is done after them stands in a URL that can be opened.
+func TestStepsEndWithTheRun(t *testing.T) {
+	w := world(t, "alg=raft&servers=3", EndUs/1000-1)
+	for range 20 {
+		w.Step()
+	}
+	if err := w.Do("kill", "s1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseSpec(w.Spec().String()); err != nil || w.NowUs() != EndUs {
+		t.Errorf("at %d us: %v", w.NowUs(), err)
+	}
+}

@@ -128,9 +128,9 @@ func (w *World) pass(toUs int64) {
 const StepMax = 5_000_000
 
 // Step runs until something has happened that is told: a message that is sent or arrives, a note, an
-// action; at most StepMax.
+// action; at most StepMax, and to the end of a run.
 func (w *World) Step() {
-	end, notes, actions := w.nowUs+StepMax, len(w.notes), w.done
+	end, notes, actions := min(w.nowUs+StepMax, EndUs), len(w.notes), w.done
 	w.stepped = false
 	for w.nowUs < end && !w.stepped && len(w.notes) == notes && w.done == actions {
 		next := end

@@ -13,6 +13,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -129,6 +130,67 @@ func TestKeyboardIsEnough(t *testing.T) {
 	p.await(`document.querySelector("#selected-title").textContent === "s2"`)
 	p.run(chromedp.Focus(`//div[@id="actions"]/button[text()="Kill"]`, chromedp.BySearch), chromedp.KeyEvent(kb.Enter))
 	p.await(`document.querySelector('.node.down[data-key="s2"]') !== null`)
+}
+
+// TestKeysChooseMessagesAndStepBesideButtons: what has the focus after a click keeps no key that it has no use for.
+func TestKeysChooseMessagesAndStepBesideButtons(t *testing.T) {
+	p := open(t, "#alg=bully&servers=3&seed=1")
+	now := `document.querySelector("#now").textContent`
+	p.run(chromedp.Click("#restart"), chromedp.KeyEvent(kb.ArrowRight))
+	p.await(now + ` !== "0.000 s" && document.querySelectorAll(".flight:not(.lost)").length > 0`)
+	p.run(chromedp.Focus(".flight:not(.lost)"), chromedp.KeyEvent(kb.Enter))
+	p.await(`/^Message \d+$/.test(document.querySelector("#selected-title").textContent)`)
+	p.run(chromedp.Focus(`//div[@id="actions"]/button[text()="Drop"]`, chromedp.BySearch), chromedp.KeyEvent(kb.Enter))
+	p.await(`document.querySelector(".flight.lost") !== null`)
+}
+
+// TestURLThatNamesNoRunIsTold, and the page is of use; one without an algorithm is that of the command.
+func TestURLThatNamesNoRunIsTold(t *testing.T) {
+	failure := `document.querySelector("#failure").textContent`
+	for hash, why := range map[string]string{
+		"#scenario=nothing": "no scenario nothing", "#alg=paxos": "alg=paxos", "#servers=99": "servers=99", "#nothing=1": "nothing", "#alg=raft&do=x": "action",
+	} {
+		p := open(t, hash)
+		if text := eval[string](p, failure); !strings.Contains(text, why) {
+			t.Errorf("%s: %q", hash, text)
+		}
+		if caption := eval[string](p, `document.querySelector("#caption").textContent`); strings.Contains(caption, "loaded") {
+			t.Errorf("%s: %s", hash, caption)
+		}
+		p.run(chromedp.Click("#step"))
+		p.await(failure + ` === "" && document.querySelector("#now").textContent !== "0.000 s"`)
+	}
+	p := open(t, "#servers=3&seed=5")
+	p.await(`location.hash === "#alg=raft&servers=3&seed=5"`)
+	p.run(chromedp.SetValue("#servers", "99"), chromedp.Evaluate(`document.querySelector("#servers").dispatchEvent(new Event("change")); null`, nil))
+	p.await(failure + `.includes("servers=99") && document.querySelectorAll(".node").length === 3`)
+}
+
+// TestLogHasEachNoteOnce, though a step is asked for while time passes.
+func TestLogHasEachNoteOnce(t *testing.T) {
+	p := open(t, "#alg=zab&servers=5&seed=1")
+	p.run(chromedp.Evaluate(`document.querySelector("#speed").value = 0; null`, nil), chromedp.Click("#play"))
+	p.run(chromedp.Evaluate(`(async () => {
+		for (let i = 0; i < 60; i++) {
+			await new Promise(requestAnimationFrame);
+			for (const id of i % 6 === 5 && i < 20 ? ["back", "step", "play"] : ["step", "play"]) document.querySelector("#" + id).click();
+		}
+	})()`, nil, func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
+	p.await(`document.querySelector("#play").getAttribute("aria-pressed") === "true"`)
+	p.run(chromedp.Click("#play"))
+	wrong := eval[string](p, `import("./engine.js").then(async ({ Engine }) => {
+		const engine = new Engine();
+		await engine.ask("open", { spec: location.hash.slice(1) }); // by now the page has all its replies
+		const shown = [...document.querySelectorAll("#log li span:last-child")].map((e) => e.textContent);
+		const ms = Number(document.querySelector("#moment").value);
+		const notes = (await engine.ask("run", { toUs: Math.round(ms * 1000) + 2000, since: 0 })).frame.notes;
+		const least = notes.filter((e) => e.atUs < ms * 1000 - 2000).length;
+		const at = shown.findIndex((text, i) => text !== notes[i]?.text);
+		return at >= 0 ? "the note " + at + " is " + shown[at] : shown.length < least ? shown.length + " of " + least + " notes" : "";
+	})`)
+	if wrong != "" {
+		t.Error(wrong)
+	}
 }
 
 // TestAxeFindsNothing in either theme and language, in the middle of a run with all that can be seen.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,11 +149,19 @@ func labSpec(text string) (lab.Spec, int64, error) {
 	if err != nil {
 		return lab.Spec{}, 0, err
 	}
+	values, _ := url.ParseQuery(text) // what is no query is no run either, as ParseSpec says
+	name, own := text, slices.ContainsFunc([]string{"alg", "servers", "seed", "do"}, values.Has)
+	if values.Has("scenario") && !own {
+		name = values.Get("scenario")
+	}
 	for _, s := range all {
-		if text == "scenario="+s.Name || text == s.Name {
+		if name == s.Name {
 			spec, err := lab.ParseSpec(s.Spec)
 			return spec, s.UntilMs, err
 		}
+	}
+	if name != text {
+		return lab.Spec{}, 0, fmt.Errorf("there is no scenario %q", name)
 	}
 	spec, err := lab.ParseSpec(text)
 	untilMs := int64(15_000)

@@ -6,7 +6,7 @@ import { currentLanguage, setLanguage, translate, say } from "./text.js";
 
 const $ = (id) => document.getElementById(id);
 const engine = new Engine();
-const scene = new Scene($("scene"), { choose, part: (group) => group.length && act("part", group.join(".")) });
+const scene = new Scene($("scene"), { choose, part: (group) => act("part", group.join(".")) });
 
 let scenarios = [];
 let algorithms = {};
@@ -37,12 +37,17 @@ async function start() {
 
 // openURL opens the run that stands in the URL, or the first scenario.
 async function openURL() {
-  const values = new URLSearchParams(location.hash.slice(1));
-  const name = values.get("scenario") ?? (location.hash.length > 1 ? null : scenarios[0].name);
-  scenario = scenarios.find((s) => s.name === name) ?? null;
-  const edited = values.has("alg");
-  const reply = await engine.ask("open", { spec: edited ? location.hash.slice(1) : scenario?.spec ?? "" });
-  if (reply.error) return fail(reply.error);
+  const hash = location.hash.slice(1);
+  const values = new URLSearchParams(hash);
+  const own = ["alg", "servers", "seed", "do"].some((key) => values.has(key));
+  const name = own ? null : values.get("scenario") ?? (hash ? null : scenarios[0].name);
+  const named = scenarios.find((s) => s.name === name) ?? null;
+  const reply = name !== null && !named ? { error: say("unknown") + name } : await engine.ask("open", { spec: named?.spec ?? hash });
+  if (reply.error) { // the run that is shown stays, or there is the first scenario
+    if (!frame) begin(await engine.ask("open", { spec: (scenario = scenarios[0]).spec }));
+    return fail(reply.error);
+  }
+  scenario = named;
   begin(reply);
   const toMs = Number(values.get("at") ?? 0);
   if (toMs > 0) await go(toMs * 1000);
@@ -69,10 +74,11 @@ function take(reply) {
   if (frame.seen < seen || frame.nowUs < nowUs) {
     seen = 0;
     $("log").replaceChildren();
-    if (frame.notes.length !== frame.seen) return void again();
   }
+  const first = frame.seen - frame.notes.length; // other replies may have come since it was asked for
+  if (first > seen) return void again();
   nowUs = frame.nowUs;
-  addNotes(frame.notes);
+  addNotes(frame.notes.slice(seen - first));
   seen = frame.seen;
   if (changed) showSpec();
   show();
@@ -83,6 +89,7 @@ async function again() { take(await engine.ask("run", { toUs: frame.nowUs, since
 
 // show draws all that may have changed.
 function show() {
+  if (!frame) return;
   scene.draw(frame, nowUs, chosen);
   const ms = nowUs / 1000;
   if (ms > Number($("moment").max)) $("moment").max = Math.ceil(ms / 5000 + 1) * 5000;
@@ -314,10 +321,10 @@ function fillChoices() {
 
 // openOwn opens a run of what the form says.
 async function openOwn() {
-  scenario = null;
   const spec = `alg=${$("algorithm").value}&servers=${$("servers").value || 5}&seed=${$("seed").value || 1}`;
   const reply = await engine.ask("open", { spec });
   if (reply.error) return fail(reply.error);
+  scenario = null;
   begin(reply);
 }
 
@@ -399,7 +406,7 @@ $("copy").addEventListener("click", async () => {
   }
 });
 addEventListener("keydown", (event) => {
-  if (event.target.closest("input, select, button, a, ol") || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest(event.key === " " ? "input, select, button, a, ol" : "input, select, ol") || event.ctrlKey || event.metaKey || event.altKey) return;
   const keys = { " ": () => play(!playing), ArrowRight: step, ArrowLeft: backOne, Home: () => go(0) };
   if (keys[event.key] && frame) {
     event.preventDefault();

@@ -132,15 +132,20 @@ export class Scene {
       node("text", { class: "votes small", y: -64 }), node("text", { class: "name", y: -8 }), node("text", { class: "role", y: 16 }), node("text", { class: "detail small", y: 36 }),
       node("g", { class: "cells" }));
     g.querySelector(".name").textContent = s.id;
-    g.addEventListener("click", () => this.choose(s.id));
+    this.#chosenBy(g, s.id);
+    return g;
+  }
+
+  // chosenBy has a click choose what is drawn, or a key.
+  #chosenBy(g, what) {
+    g.addEventListener("click", () => this.choose(what));
     g.addEventListener("keydown", (event) => {
       if (event.key === "Enter" || event.key === " ") {
         event.preventDefault();
         event.stopPropagation();
-        this.choose(s.id);
+        this.choose(what);
       }
     });
-    return g;
   }
 
   // drawLog shows the newest transactions as cells below the server.
@@ -169,7 +174,7 @@ export class Scene {
 
   #makeFlight(f) {
     const kind = kinds.find(([pattern]) => pattern.test(f.kind))?.[1] ?? "other";
-    const g = node("g", { class: "flight " + kind }, node("circle", { class: "near", r: 22 }), node("circle", { class: "dot", r: kind === "heart" ? 6 : 9 }));
+    const g = node("g", { class: "flight " + kind, tabindex: "0", role: "button" }, node("circle", { class: "near", r: 22 }), node("circle", { class: "dot", r: kind === "heart" ? 6 : 9 }));
     if (kind !== "heart") {
       const text = node("text", { y: -13 });
       text.textContent = f.kind;
@@ -178,7 +183,7 @@ export class Scene {
     const title = node("title");
     title.textContent = `${f.from} → ${f.to}: ${f.text}`;
     g.append(title);
-    g.addEventListener("click", (event) => { event.stopPropagation(); this.choose(f.number); });
+    this.#chosenBy(g, f.number);
     return g;
   }
 
@@ -203,7 +208,8 @@ export class Scene {
     });
     const end = (event) => {
       const to = from && point(event);
-      if (from && line.classList.contains("drawn")) part(this.#side(from, to));
+      const side = from && this.#side(from, to);
+      if (side?.length && side.length < this.places.size && line.classList.contains("drawn")) part(side);
       line.classList.remove("drawn");
       from = null;
     };

@@ -9,11 +9,11 @@ const texts = {
     knife: "Draw a line through the scene to partition the servers.", log: "What has happened", holds: "holds", broken: "broken",
     wish: "not promised by this algorithm", show: "show the moment",
     kill: "Kill", start: "Start", "pause-server": "Pause", resume: "Go on", wipe: "Lose its disk", campaign: "Campaign", withdraw: "Withdraw",
-    resign: "Resign", transfer: "Transfer to", write: "Write", full: "Disk full", takeout: "Take out of the ensemble", takein: "Take into the ensemble", space: "Room again", cut: "Cut the way to", heal: "Heal the way to",
+    resign: "Resign", transfer: "Transfer to", write: "Write", full: "Disk full", takeout: "Take out of the ensemble", takein: "Take into the ensemble", space: "Space again", cut: "Cut the way to", heal: "Heal the way to",
     clock: "Clock", fast: "fast by 5 %", slow: "slow by 5 %", right: "right", drop: "Drop", delay: "Delay by 1 s", repeat: "Repeat",
     dropnext: "Drop the next message to",
     state: "state", role: "role", lease: "lease left", votesfor: "for", vote: "vote", votes: "votes", message: "Message", from: "from", to: "to", value: "value", up: "up", down: "down", paused: "paused",
-    leads: "leads", is: "is", loading: "The machines are being loaded.", failed: "The laboratory cannot start: ",
+    leads: "leads", is: "is", loading: "The machines are being loaded.", failed: "The laboratory cannot start: ", unknown: "There is no scenario ",
   },
   zh: {
     laboratory: "实验室", scenario: "场景", free: "自己的运行", algorithm: "算法", servers: "服务器数", seed: "种子", theme: "主题",
@@ -27,7 +27,7 @@ const texts = {
     clock: "时钟", fast: "快 5 %", slow: "慢 5 %", right: "正常", drop: "丢弃", delay: "延迟 1 秒", repeat: "重复",
     dropnext: "丢弃下一条消息，发往",
     state: "状态", role: "角色", lease: "剩余租约", votesfor: "投给", vote: "票", votes: "票", message: "消息", from: "来自", to: "发往", value: "值", up: "运行", down: "停止", paused: "暂停",
-    leads: "是领导者", is: "", loading: "正在加载状态机。", failed: "实验室无法启动：",
+    leads: "是领导者", is: "", loading: "正在加载状态机。", failed: "实验室无法启动：", unknown: "没有这个场景：",
   },
 };
 
