@@ -76,7 +76,7 @@ export function elections(app, chosen) {
         value.moreElections ? h("p", {}, `${value.moreElections} ${t("more")}`) : "", said);
       others.hidden = !value.others?.length;
       fill(others, table(t("others"), [{ name: t("path") }, { name: t("library") }, { name: t("kind") }, { name: t("who"), wide: true }, { name: t("session") }, { name: t("waiters"), number: true }],
-        (value.others ?? []).map((o) => ({ class: "leads", cells: [h("a", { href: `#tree${o.path}` }, o.path), o.library, t(o.kind), o.leader, o.session, String(o.waiting.length)] }))));
+        (value.others ?? []).map((o) => ({ class: "leads", cells: [h("a", { href: `#tree${o.path.split("/").map(encodeURIComponent).join("/")}` }, o.path), o.library, t(o.kind), o.leader, o.session, String(o.waiting.length)] }))));
       const one = all.find((e) => e.election === chosen);
       const who = `${chosen} ${one?.leader} ${one?.token}`;
       if (chosen && who !== shown) {

@@ -124,7 +124,7 @@ export function ensemble(app) {
       fill(limits, table(t("limits"), [{ name: t("server") }, { name: t("limit"), wide: true }, { name: t("times"), number: true }],
         [...hits.values()].map((l) => ({ cells: [l.server, l.limit, number(l.times)] }))));
       fill(paths, table(t("toppaths"), [{ name: t("path"), wide: true }, { name: t("reads"), number: true }, { name: t("writes"), number: true }, { name: t("bytessecond"), number: true }],
-        look.paths.slice(0, 10).map((p) => ({ cells: [h("a", { href: `#tree${encodeURI(p.path)}` }, p.path), number(p.readsPerSecond, 1), number(p.writesPerSecond, 1), number(p.bytesPerSecond)] }))));
+        look.paths.slice(0, 10).map((p) => ({ cells: [h("a", { href: `#tree${p.path.split("/").map(encodeURIComponent).join("/")}` }, p.path), number(p.readsPerSecond, 1), number(p.writesPerSecond, 1), number(p.bytesPerSecond)] }))));
       const top = look.clients.slice(0, 10);
       fill(clients, table(t("busiest"),
         [{ name: t("session") }, { name: t("client") }, { name: t("server") }, { name: t("persecond"), number: true }, { name: t("requests"), number: true }, { name: t("queued"), number: true }, { name: t("ms"), number: true }, { name: t("last") }],
