@@ -41,9 +41,10 @@ func TestFlagsComeAfterTheFieldsOfOthers(t *testing.T) {
 // Whom a learner means comes after the flags, if all of it is there.
 func TestLearnerNamesTheServerThatItMeans(t *testing.T) {
 	const learner, flags = "0000000000000003" + "00010000" + "0000000000000007", "436e636c" + "00000002"
+	const life = "0000000000000005"
 	for after, want := range map[string]zab.Hello{
-		"0000000000000002": {Named: true, To: 2}, "0000000000000000": {Named: true}, "0000000000000002ff": {Named: true, To: 2},
-		"": {}, "00000000000000": {},
+		"0000000000000002" + life: {Named: true, To: 2, Life: 5}, "0000000000000000" + life: {Named: true, Life: 5},
+		"0000000000000002" + life + "ff": {Named: true, To: 2, Life: 5}, "": {}, "0000000000000002": {}, "0000000000000002" + life[2:]: {},
 	} {
 		want.Server, want.ConfigVersion = 3, 7
 		if m, err := messageOf(t, zab.KindFollowerInfo, learner+flags+after, FromLearner); err != nil || m.Hello != want {

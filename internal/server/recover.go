@@ -170,7 +170,7 @@ func (c *Config) replicaOptions() replica.Options {
 	return replica.Options{
 		SessionKey: key,
 		Zab: zab.Options{
-			ID: c.ID, Observer: c.Observer, TickMs: tickMs, InitMs: int64(c.InitLimit) * tickMs,
+			ID: c.ID, Life: rand.Int64() | 1, Observer: c.Observer, TickMs: tickMs, InitMs: int64(c.InitLimit) * tickMs,
 			SyncMs: c.silence().Milliseconds(), HistoryMax: c.HistoryMax, Masters: c.ObserverPort > 0,
 		},
 		Election:     fle.Config{FinalizeMs: c.ElectionFinalize.Milliseconds(), ResendMinMs: 200, ResendMaxMs: 60_000},

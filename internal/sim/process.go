@@ -148,7 +148,7 @@ func (p *process) options() replica.Options {
 	return replica.Options{
 		SessionKey: p.sessionKey(),
 		Zab: zab.Options{
-			ID: p.id, Observer: p.observes(), TickMs: plan.TickMs, InitMs: plan.InitMs, SyncMs: plan.SyncMs,
+			ID: p.id, Life: int64(p.life), Observer: p.observes(), TickMs: plan.TickMs, InitMs: plan.InitMs, SyncMs: plan.SyncMs,
 			HistoryMax: p.settings.historyMax, HistoryBytes: int64(plan.historyBytes()), CounterMax: plan.CounterMax,
 			ForceSnapshot: p.settings.forceSnapshot, OneByOne: p.settings.oneByOne, Masters: plan.Masters,
 			Met: func(r zab.Row) { p.met(rows.messages[r]) },

@@ -715,19 +715,20 @@ func TestPingsComeThriceWithinWhatIsSilence(t *testing.T) {
 
 // Two servers with one number, such as a machine that was copied with its myid: the second takes the
 // place of the first, and then the first that of the second, fifty times a second, with all their
-// clients. The one that has its place keeps it as long as it serves and the other asks for it.
+// clients. The one that has its place keeps it as long as it serves and the other asks for it. One
+// process whose links are lost again and again is let in each time.
 func TestTwoServersWithOneNumberDoNotEndEachOther(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leads()
-	asks := func(link zab.LinkID, want string) {
+	asks := func(link zab.LinkID, life int64, want string) {
 		t.Helper()
 		s.want(fmt.Sprintf("link %d <- LEADERINFO epoch=1", link), up(link),
-			on(link, zab.Message{Kind: zab.KindFollowerInfo, Zxid: z(1, 0), Hello: zab.Hello{Server: 2}}))
+			on(link, zab.Message{Kind: zab.KindFollowerInfo, Zxid: z(1, 0), Hello: zab.Hello{Server: 2, Life: life}}))
 		s.want(want, ackEpoch(int(link), 0, 0))
 	}
-	enters := func(link zab.LinkID, instead string) {
+	enters := func(link zab.LinkID, life int64, instead string) {
 		t.Helper()
-		asks(link, fmt.Sprintf("%slink %d <- DIFF 0.0; link %d <- NEWLEADER epoch=1", instead, link, link))
+		asks(link, life, fmt.Sprintf("%slink %d <- DIFF 0.0; link %d <- NEWLEADER epoch=1", instead, link, link))
 		s.want(fmt.Sprintf("link %d <- UPTODATE", link), ack(int(link), z(1, 0)))
 	}
 	pings := func(link zab.LinkID) {
@@ -735,19 +736,26 @@ func TestTwoServersWithOneNumberDoNotEndEachOther(t *testing.T) {
 		s.nowMs += 400
 		s.step(on(link, zab.Message{Kind: zab.KindPing}))
 	}
-	enters(5, "close link 2; ")
+	enters(3, 77, "close link 2; ")
+	enters(5, 88, "close link 3; ")
 	for link := zab.LinkID(6); link < 20; link++ { // for longer than any limit
 		pings(5)
-		asks(link, fmt.Sprintf("close link %d", link))
+		asks(link, 77, fmt.Sprintf("close link %d", link))
 	}
 	s.step(zab.Event{Kind: zab.EventLinkDown, Link: 5})
-	enters(20, "")
+	enters(20, 77, "")
 	for range 3 {
 		pings(20)
 	}
-	enters(21, "close link 20; ") // a link that is dead, perhaps
+	enters(21, 88, "close link 20; ") // a link that is dead, perhaps
 	for range 3 {
 		pings(21)
 	}
-	enters(22, "close link 21; ")
+	enters(22, 77, "close link 21; ")
+	for link := zab.LinkID(23); link < 30; link++ {
+		enters(link, 77, fmt.Sprintf("close link %d; ", link-1))
+	}
+	for link := zab.LinkID(30); link < 36; link++ { // of Apache's
+		enters(link, 0, fmt.Sprintf("close link %d; ", link-1))
+	}
 }

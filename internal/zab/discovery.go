@@ -25,6 +25,7 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 		p.drop(l)
 		return
 	}
+	l.life = m.Hello.Life
 	if p.knowsNewer(m) {
 		p.drop(l) // a leader must know that ensemble as well
 		return
@@ -103,6 +104,9 @@ func (p *Peer) dropOlder(l *link, server quorum.ID) bool {
 	for _, old := range p.serves().links {
 		if old == l || old.stage != linkServing || old.server != server {
 			continue
+		}
+		if old.life == l.life || old.life == 0 || l.life == 0 {
+			continue // one process, or nobody knows
 		}
 		if old.tookMs != 0 && p.nowMs-old.tookMs < p.opts.SyncMs {
 			old.tookMs = p.nowMs
@@ -202,7 +206,7 @@ func (p *Peer) hello(link LinkID) {
 	}
 	p.send(link, Message{
 		Kind: kind, Zxid: zk.MakeZxid(p.accepted, 0),
-		Hello: Hello{Server: p.opts.ID, ConfigVersion: p.config.Version, Cumulative: !p.opts.Observer && !p.opts.OneByOne, Named: true, To: ln.from},
+		Hello: Hello{Server: p.opts.ID, ConfigVersion: p.config.Version, Cumulative: !p.opts.Observer && !p.opts.OneByOne, Named: true, To: ln.from, Life: p.opts.Life},
 	})
 }
 

@@ -64,6 +64,7 @@ type link struct {
 	stage      linkStage
 	begun      bool // while the log is being read: a part of it was sent
 	receivedMs int64
+	life       int64 // of the process, see Hello
 	tookMs     int64 // when it took the place of a link of the same server, or another one wanted its own; 0: never
 	accepted   uint32
 	peer       zk.Zxid // last record in its log

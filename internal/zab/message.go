@@ -80,13 +80,15 @@ type Message struct {
 // comes of one message is a step that must not be long. A follower says that it can
 // have one, and its leader whether it is: between servers of Conclave. Apache's servers read
 // neither, and send and expect one of each for each record. To is the server that a learner
-// means, if it is Named, as by all of Conclave: another one at its address ends the link.
+// means, if it is Named, as by all of Conclave: another one at its address ends the link. Life is
+// the process that speaks: two with one Server are one that was started again, or two servers.
 type Hello struct {
 	Server        quorum.ID
 	ConfigVersion int64
 	Cumulative    bool
 	Named         bool
 	To            quorum.ID
+	Life          int64
 }
 
 // Touch is a heartbeat of a session.

@@ -72,6 +72,7 @@ const (
 // Options are the settings of a peer. Times are in milliseconds.
 type Options struct {
 	ID            quorum.ID
+	Life          int64 // of this process, another at each start; 0: not told
 	Observer      bool  // takes part, does not vote
 	TickMs        int64 // pings go out twice a tick, or more often: see PingMs
 	InitMs        int64 // limit for each step of discovery and synchronization
