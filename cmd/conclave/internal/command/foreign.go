@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/conclave-project/conclave/zk"
@@ -65,7 +64,7 @@ func foreignElections(ephemerals map[zk.SessionID][]string) []foreign {
 	}
 	all := make([]foreign, 0, len(found))
 	for at, rivals := range found {
-		slices.SortFunc(rivals, func(a, b rival) int { return cmp.Or(int(a.number-b.number), cmp.Compare(a.name, b.name)) })
+		sortBy(rivals, func(a, b rival) int { return cmp.Or(int(a.number-b.number), cmp.Compare(a.name, b.name)) })
 		one := foreign{Path: cmp.Or(at.directory, "/"), Kind: shapes[at.shape].kind, Library: shapes[at.shape].library,
 			Leader: rivals[0].name, Session: rivals[0].session.String(), Waiting: []string{}}
 		for _, c := range rivals[1:] {
@@ -73,6 +72,6 @@ func foreignElections(ephemerals map[zk.SessionID][]string) []foreign {
 		}
 		all = append(all, one)
 	}
-	slices.SortFunc(all, func(a, b foreign) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Library, b.Library)) })
+	sortBy(all, func(a, b foreign) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Library, b.Library)) })
 	return all[:min(len(all), foreignMax)]
 }

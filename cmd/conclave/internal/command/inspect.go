@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -96,7 +95,7 @@ func (i *inspection) find(c *cobra.Command, store cli.Store, dial dialFunc, time
 	if len(found.servers) == 0 {
 		return nil, unanswered(all)
 	}
-	slices.SortStableFunc(found.servers, func(a, b standing) int { return knowsAll(b) - knowsAll(a) })
+	sortBy(found.servers, func(a, b standing) int { return knowsAll(b) - knowsAll(a) })
 	return found, nil
 }
 

@@ -111,7 +111,7 @@ func askOthers(ctx context.Context, all []standing, timeout time.Duration) (aske
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b standing) int { return number(a.ID) - number(b.ID) })
+	sortBy(all, func(a, b standing) int { return number(a.ID) - number(b.ID) })
 	switch n := len(found) - len(all); {
 	case len(silent) == 0 || n <= 0:
 		return all, ""

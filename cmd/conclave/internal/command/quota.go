@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -169,7 +168,7 @@ func quotas(ctx context.Context, s *session, chroot string) error {
 	if err := walk(ctx, s, zk.QuotaPath+chroot, true, look); err != nil && !errors.Is(err, zk.ErrNoNode) {
 		return err
 	}
-	slices.SortFunc(all, func(a, b limited) int { return strings.Compare(a.Path, b.Path) })
+	sortBy(all, func(a, b limited) int { return strings.Compare(a.Path, b.Path) })
 	return s.Answer(all, func(w io.Writer) error { return quotaTable(w, all) })
 }
 

@@ -320,7 +320,7 @@ Where neither is, conclave ls -r -l shows owners, znode by znode.`,
 					}
 				}
 			}
-			slices.SortFunc(all, func(a, b owned) int { return strings.Compare(a.Path, b.Path) })
+			sortBy(all, func(a, b owned) int { return strings.Compare(a.Path, b.Path) })
 			err = p.Answer(all, func(w io.Writer) error {
 				rows := make([][]string, len(all))
 				for i, one := range all {

@@ -98,7 +98,7 @@ func (o *overseer) look(ctx context.Context) look {
 		}
 	}
 	o.remember(all, told)
-	slices.SortStableFunc(all, func(a, b standing) int { return number(a.ID) - number(b.ID) })
+	sortBy(all, func(a, b standing) int { return number(a.ID) - number(b.ID) })
 	o.askAdminPorts(ctx, all)
 	compare(all)
 	seen.servers = all
@@ -256,7 +256,7 @@ func (o *overseer) asking(at *look) (*inspector, error) {
 	if len(i.servers) == 0 {
 		return nil, unanswered(at.servers)
 	}
-	slices.SortStableFunc(i.servers, func(a, b standing) int { return knowsAll(b) - knowsAll(a) })
+	sortBy(i.servers, func(a, b standing) int { return knowsAll(b) - knowsAll(a) })
 	return &i, nil
 }
 

@@ -198,7 +198,7 @@ func (p *page) sort(order int) {
 	for i := range p.Clients {
 		places[i] = place{of(&p.Clients[i]), total(&p.Clients[i]), i}
 	}
-	slices.SortFunc(places, func(a, b place) int {
+	sortBy(places, func(a, b place) int {
 		if a.of != b.of || a.total != b.total {
 			return cmp.Or(cmp.Compare(b.of, a.of), cmp.Compare(b.total, a.total))
 		}

@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -77,7 +76,7 @@ func pathsBetween(earlier map[string]standing, now []standing, seconds float64) 
 	for _, one := range all {
 		paths = append(paths, *one)
 	}
-	slices.SortFunc(paths, func(a, b trodden) int {
+	sortBy(paths, func(a, b trodden) int {
 		return cmp.Or(cmp.Compare(b.Reads+b.Writes, a.Reads+a.Writes), strings.Compare(a.Path, b.Path))
 	})
 	return paths

@@ -127,7 +127,7 @@ func (i *inspector) watches(ctx context.Context, prefix string, wanted func(zk.S
 		left += n
 	}
 	all = append([]armed{}, slices.Concat(parts...)...)
-	slices.SortStableFunc(all, func(a, b armed) int { return strings.Compare(a.Path, b.Path) })
+	sortBy(all, func(a, b armed) int { return strings.Compare(a.Path, b.Path) })
 	return all, left, nil
 }
 

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
@@ -132,7 +131,7 @@ func contenders(ctx context.Context, s *session, dir string) ([]contender, error
 		}
 	}
 	// The server's counter wraps around, and so does the difference.
-	slices.SortFunc(all, func(a, b contender) int { return int(a.sequence - b.sequence) })
+	sortBy(all, func(a, b contender) int { return int(a.sequence - b.sequence) })
 	for i := range all {
 		all[i].Holds = i == 0 || all[i].shares && all[i-1].Holds && all[i-1].shares
 	}
