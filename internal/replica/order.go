@@ -76,7 +76,7 @@ func (r *Replica) toLink(e *zab.Effect) { r.effects.Links = append(r.effects.Lin
 // configuration, which may have come in force in this very step.
 func (r *Replica) onSend(e *zab.Effect) {
 	switch {
-	case e.Message.Kind == zab.KindPing && r.peer.State() != zab.Leading && !r.peer.Serves(e.Link):
+	case e.Message.Kind == zab.KindPing && r.peer.Follows(e.Link):
 		pings := slices.Collect(slices.Chunk(r.touches.take(r.sessions, r.now.MonoMs), touchesMax))
 		for len(pings) > 1 {
 			ahead := *e

@@ -240,10 +240,6 @@ func (p *Peer) Master() (id quorum.ID, ok bool) {
 // an observer master in its place.
 func (p *Peer) Follows(link LinkID) bool { return p.learn != nil && link != 0 && p.learn.link == link }
 
-// Serves reports whether a link is that of a learner: a PING on any other has the heartbeats in
-// it that its sender has gathered.
-func (p *Peer) Serves(link LinkID) bool { return p.served(link) != nil }
-
 // BehindMaster reports whether this server observes through an observer master.
 func (p *Peer) BehindMaster() bool { return p.learn != nil && p.learn.from != p.learn.leader }
 
