@@ -315,7 +315,7 @@ func (r *reader) ensembleKeys() map[string]setting {
 		"initLimit":                                  used(number(&c.InitLimit, 0, math.MaxInt32), "must be set", "ticks that a server has to find its leader and to take over the leader's state"),
 		"syncLimit":                                  used(number(&c.SyncLimit, 0, math.MaxInt32), "must be set", "ticks after which a silent leader or follower is left"),
 		"version":                                    idle(text(nil), "the end of the dynamic file's name is the version, or a line in that file"),
-		"connectToLearnerMasterLimit":                idle(count, "initLimit bounds the connecting too"),
+		"connectToLearnerMasterLimit":                idle(count, "syncLimit, or conclave.silenceMs, bounds the connecting too"),
 		"dynamicConfigFile":                          used(r.dynamicFile, "none", "file with the `server.N` lines; the hexadecimal number that its name ends in is their version, or without one that of a line `version=` in it (which Apache ZooKeeper refuses)"),
 		"standaloneEnabled":                          used(flag(&r.standalone), "true", "`false`: a single participant is an ensemble too, and a reconfig may shrink to one"),
 		"reconfigEnabled":                            used(flag(&c.ReconfigEnabled), "false", "whether reconfig is answered at all, and kept in files; one that was made counts in any case; stand-alone there is nothing to change"),
