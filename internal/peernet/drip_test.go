@@ -52,7 +52,7 @@ func TestDrippedPacketIsLookedAtOnce(t *testing.T) {
 	socket.pieces = append(socket.pieces, packet[lump+drops:])
 
 	got := &keeper{}
-	k := &link{owner: &Links{o: LinksOptions{DataBytesMax: peerwire.DataBytesMax, Handler: got}}, socket: socket, up: true}
+	k := &link{owner: &Links{o: LinksOptions{DataBytesMax: peerwire.DataBytesMax, Handler: got}}, socket: socket, up: true, from: peerwire.FromLeader}
 	in := &k.input
 	in.buffer = make([]byte, inputBytes)
 	moved, need := 0, 0

@@ -26,12 +26,12 @@ const (
 	inputBytesKept = 1 << 20
 )
 
-// helloBytesMax is the longest packet of a stranger: a learner begins with a hundred bytes, which fit
-// into the memory that an input begins with. Strangers may be as many as the lobby takes, and packets as
-// long as jute.maxbuffer lets those of a learner be.
+// helloBytesMax is the longest packet of a learner that does not serve yet: what it says until then has a hundred
+// bytes, which fit into the memory that an input begins with. Strangers may say hello as well, on as many links as
+// there may be, and packets are as long as jute.maxbuffer lets those of a learner be.
 const helloBytesMax = inputBytes
 
-var errLongHello = fmt.Errorf("peernet: its first packet has more than %d bytes", helloBytesMax)
+var errLongHello = fmt.Errorf("peernet: a packet has more than %d bytes before its sender may serve", helloBytesMax)
 
 // waitMax is how long a peer has to end a connection that this side closed.
 // What it still sends meanwhile is thrown away: closing the socket on it would
@@ -142,7 +142,7 @@ func (k *link) deliver() (need int, again bool, err error) {
 	if err == nil {
 		err = found.err
 	}
-	if err == nil && !k.up && found.need-found.end > helloBytesMax {
+	if err == nil && found.need-found.end > helloBytesMax && !k.serves() {
 		err = errLongHello
 	}
 	if err == nil && found.snapshot {

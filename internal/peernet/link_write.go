@@ -49,6 +49,7 @@ type output struct {
 	streams int     // snapshots in parts and with the writer
 	excused int64   // bytes that came while a snapshot was being sent, and wait still
 	writing bool
+	told    bool // that the peer may serve
 	closing bool // nothing more is taken
 	dead    bool // nothing more is written
 }
@@ -103,6 +104,7 @@ func (k *link) gather(m *zab.Message) bool {
 		}
 	}
 	before := len(o.tail)
+	o.told = o.told || m.Kind == zab.KindUpToDate
 	o.tail = peerwire.AppendMessage(o.tail, m, !k.from)
 	k.owner.waiting.Add(int64(len(o.tail) - before))
 	if waiting := o.waits(); waiting > o.limit(waiting, k.owner.o.QueueBytesMax) {
@@ -110,6 +112,13 @@ func (k *link) gather(m *zab.Message) bool {
 		return false
 	}
 	return true
+}
+
+// serves reports whether what the other end says may be long: requests of its clients.
+func (k *link) serves() bool {
+	k.out.Lock()
+	defer k.out.Unlock()
+	return k.out.told || k.from == peerwire.FromLeader
 }
 
 // waits is how many bytes wait. Called with out held.

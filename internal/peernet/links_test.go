@@ -843,15 +843,24 @@ func TestStrangersBeginWithNoLongPacket(t *testing.T) {
 		}
 	}
 	hello := append(head(-1, 1000), make([]byte, 8*1000)...)
-	socket := dialRaw(t, s.address)
-	_, err := socket.Write(hello)
-	must(t, err)
-	s.next("up")
-	s.receives(zab.KindAck, 1)
-	_, err = socket.Write(slices.Concat(head(1<<20, 0), make([]byte, 1<<20), hello)) // a link may have such
-	must(t, err)
-	s.receives(zab.KindAck, 1)
-	s.receives(zab.KindAck, 1)
+	long := slices.Concat(head(1<<20, 0), make([]byte, 1<<20), hello)
+	for _, served := range []bool{false, true} {
+		socket := dialRaw(t, s.address)
+		_, err := socket.Write(hello)
+		must(t, err)
+		link := s.next("up").link
+		s.receives(zab.KindAck, 1)
+		if served {
+			s.Send(link, &zab.Message{Kind: zab.KindUpToDate})
+		}
+		_, _ = socket.Write(long)
+		if !served {
+			s.next("down") // a stranger may say hello, too
+			continue
+		}
+		s.receives(zab.KindAck, 1) // of a learner's clients
+		s.receives(zab.KindAck, 1)
+	}
 }
 
 // Observers come to a port of their own, and their links are told of as such.
