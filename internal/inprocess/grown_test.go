@@ -61,6 +61,7 @@ func grown(t *testing.T, disks map[int]*vfs.Mem, first *vfs.Mem) (*Ensemble, fun
 	if err := e.Stop(1); err != nil {
 		t.Fatal(err)
 	}
+	serve(t, e) // both have begun the history without it
 	disks[1] = first
 	return e, func(id int) string {
 		if text := ended[id].Load(); text != nil {
