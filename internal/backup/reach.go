@@ -32,12 +32,18 @@ func (t *taking) reach(from zk.Zxid, at time.Time, known bool) (reached, error) 
 	if t.committed <= from {
 		return nothingNew, nil
 	}
+	return t.find(from, at)
+}
+
+// find is reach for a place that the server has passed.
+func (t *taking) find(from zk.Zxid, at time.Time) (reached, error) {
 	reader, err := t.read(from-1, true)
 	if err != nil {
 		return 0, err
 	}
 	defer reader.Close()
 	record, err := reader.Next()
+	covers := len(t.segments) > 0 && t.segments[0].First <= from
 	switch {
 	case err != nil && err != io.EOF:
 		return 0, err
@@ -47,18 +53,10 @@ func (t *taking) reach(from zk.Zxid, at time.Time, known bool) (reached, error) 
 		return withSuccessor, nil
 	case err == io.EOF && (len(t.snapshots) == 0 || t.snapshots[0].Zxid <= from):
 		return nothingNew, nil // this server is behind, or was when its files were looked at
-	case err == nil && !at.IsZero():
-		return notReached, t.mayLack(from, record.Zxid)
+	case err == nil && covers && !at.IsZero() && !t.goesAround(from, record.Zxid):
+		return 0, fmt.Errorf("%w: its transaction %s is not in %s", ErrOtherHistory, from, t.source.LogDir)
 	}
 	return notReached, nil
-}
-
-// mayLack returns an error if the log should have a transaction of the backup, and has another one next.
-func (t *taking) mayLack(zxid, next zk.Zxid) error {
-	if covers := len(t.segments) > 0 && t.segments[0].First <= zxid; !covers || t.goesAround(zxid, next) {
-		return nil
-	}
-	return fmt.Errorf("%w: its transaction %s is not in %s", ErrOtherHistory, zxid, t.source.LogDir)
 }
 
 // behind looks whether a server that has less than the backup is behind, or has another history: one
@@ -77,19 +75,8 @@ func (t *taking) behind() error {
 	if !newest.log {
 		return nil
 	}
-	reader, err := t.read(newest.last-1, true)
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	record, err := reader.Next()
-	switch {
-	case err != nil:
-		return ended(err)
-	case record.Zxid == newest.last:
-		return t.sameTime(&record, newest.time)
-	}
-	return t.mayLack(newest.last, record.Zxid)
+	_, err := t.find(newest.last, newest.time)
+	return err
 }
 
 // isNext reports whether a record comes right after a state whose last transaction the log

@@ -1,32 +1,29 @@
 package backup
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"sort"
 	"time"
 
 	"github.com/conclave-project/conclave/zk"
 )
 
-// byEnd returns the logs by their last zxid.
-func (b *Backup) byEnd() pieces {
-	logs := slices.Clone(b.ways.logs)
-	slices.SortFunc(logs, func(a, c piece) int { return cmp.Compare(a.last, c.last) })
-	return logs
-}
-
 // rightTimes has no snapshot be older than the transactions before and after it: one that was
 // copied while the clock was behind would pass for a state of long ago.
 func (b *Backup) rightTimes() {
-	logs := b.byEnd()
+	logs := b.ways.logs
 	for i := range b.pieces {
 		p := &b.pieces[i]
-		next := sort.Search(len(logs), func(i int) bool { return logs[i].last > p.first })
-		if p.log || next == 0 {
+		if p.log {
+			continue
+		}
+		next := sort.Search(len(logs), func(i int) bool { return logs[i].first >= p.first })
+		for next > 0 && logs[next-1].last > p.first {
+			next--
+		}
+		if next == 0 {
 			continue
 		}
 		least := logs[next-1].time
@@ -42,19 +39,19 @@ func (b *Backup) rightTimes() {
 // longBefore returns the moment from which on states are kept. A clock that was set to another
 // year makes a long time between two pieces: none counts for more than a quarter.
 func (b *Backup) longBefore(now time.Time, long time.Duration) time.Time {
-	at, left := now, long
-	for i, p := range slices.Backward(b.byEnd()) {
-		if i == len(b.ways.logs)-1 {
-			if p.time.Before(at) {
-				at = p.time
+	at, left, logs := now, long, b.ways.logs
+	for i := len(logs) - 1; i >= 0; i-- {
+		between := max(0, min(at.Sub(logs[i].time), long/4))
+		if i == len(logs)-1 {
+			if between > 0 {
+				at = logs[i].time
 			}
 			continue
 		}
-		between := max(0, min(at.Sub(p.time), long/4))
 		if between >= left {
 			break
 		}
-		at, left = p.time, left-between
+		at, left = logs[i].time, left-between
 	}
 	return at.Add(-left)
 }

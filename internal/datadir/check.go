@@ -268,21 +268,7 @@ func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 	if recovered.Rejoining && recovered.marked {
 		r.note("%s", s.RejoiningText())
 	}
-	if gap, err := s.Gap(); err != nil {
-		r.refuse(err)
-	} else if gap > 0 {
-		r.note("%s says that the log lacks a record before %s: no other server is sent it from before", filepath.Join(s.logDir, gapName), gap)
-	}
-	if from, err := s.Differs(); err != nil {
-		r.refuse(err)
-	} else if from > 0 {
-		r.note("%s says that from %s on the leader's digests were not those of the tree: one of the two trees is wrong", filepath.Join(s.logDir, differsName), from)
-	}
-	if last, err := s.noted(aloneName); err != nil {
-		r.problem(err)
-	} else if last > 0 {
-		r.note("%s says that up to %s the history is of a server that was alone: no leader may give it up", filepath.Join(s.logDir, aloneName), last)
-	}
+	s.checkNotes(r)
 	names, err := s.fs.List(s.snapDir)
 	if err != nil {
 		return
@@ -290,6 +276,24 @@ func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 	for _, name := range names {
 		if snap.IsTemp(name) || strings.HasPrefix(name, "snapshot.") && strings.HasSuffix(name, tempSuffix) {
 			r.note("%s is a snapshot that was never finished", filepath.Join(s.snapDir, name))
+		}
+	}
+}
+
+// checkNotes tells what is noted beside the log.
+func (s *Store) checkNotes(r *Report) {
+	for _, n := range [...]struct{ name, text string }{
+		{gapName, "%s says that the log lacks a record before %s: no other server is sent it from before"},
+		{differsName, "%s says that from %s on the leader's digests were not those of the tree: one of the two trees is wrong"},
+		{aloneName, "%s says that up to %s the history is of a server that was alone: no leader may give it up"},
+	} {
+		switch zxid, err := s.noted(n.name); {
+		case err != nil && n.name == aloneName: // a start does not ask
+			r.problem(err)
+		case err != nil:
+			r.refuse(err)
+		case zxid > 0:
+			r.note(n.text, filepath.Join(s.logDir, n.name), zxid)
 		}
 	}
 }

@@ -153,7 +153,11 @@ func (s *Store) SetCurrent(epoch uint32) error {
 		return fmt.Errorf("set %s to %d: it is %d, and %d is promised",
 			currentName, epoch, s.epochs.Current, s.epochs.Accepted)
 	}
-	if err := errors.Join(s.endRejoining(), s.dropNote(aloneName)); err != nil {
+	err := s.endRejoining()
+	if err == nil {
+		err = s.dropNote(aloneName)
+	}
+	if err != nil {
 		return err
 	}
 	if err := s.writeEpoch(currentName, epoch); err != nil {

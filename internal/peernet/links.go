@@ -330,14 +330,14 @@ func hostOf(socket net.Conn) string {
 	return host
 }
 
-// Remote returns where a link comes from, "" for none.
-func (l *Links) Remote(id zab.LinkID) string {
+// Refuse logs why a link is closed.
+func (l *Links) Refuse(id zab.LinkID, err error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if k := l.mu.links[id]; k != nil && k.socket != nil {
-		return k.socket.RemoteAddr().String()
+	k := l.mu.links[id]
+	l.mu.Unlock()
+	if k != nil {
+		l.refused.log(l.o.Logger, slog.LevelError, "refuse a learner", k.socket, err)
 	}
-	return ""
 }
 
 // leave forgets a link.

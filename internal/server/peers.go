@@ -14,7 +14,6 @@ import (
 
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
-	"github.com/conclave-project/conclave/internal/lobby"
 	"github.com/conclave-project/conclave/internal/peernet"
 	"github.com/conclave-project/conclave/internal/peerwire"
 	"github.com/conclave-project/conclave/internal/ports"
@@ -36,8 +35,6 @@ type peers struct {
 	follows  atomic.Bool // the port for observers is open
 	outgoing zab.LinkID  // the link to the leader, or the attempt; of the loop
 	up       bool        // it is a link
-
-	twice lobby.Failures // learners that were refused, for another one has their number
 
 	// reading is held while the log is read for a learner: the parts of the log for
 	// many of them come to the loop one by one.
@@ -487,14 +484,6 @@ func (s *Server) tellPeers(effects *replica.Effects) {
 	s.busy.take(s.replica.Heartbeats)
 }
 
-// tellTwice logs a learner that is refused for its number.
-func (p *peers) tellTwice(e *zab.Effect) {
-	if count, tell := p.twice.Note(p.server.monoMs()); tell {
-		p.server.cfg.Logger.Error("a learner is refused: another one with its number is connected. Two servers may not have the same myid",
-			"id", int64(e.Server), "remote", p.links.Remote(e.Link), "failed", count)
-	}
-}
-
 // carryOut does one effect on a link.
 func (p *peers) carryOut(e *zab.Effect) {
 	s := p.server
@@ -504,7 +493,7 @@ func (p *peers) carryOut(e *zab.Effect) {
 		s.meters.noteSent(e.Link, e.Message.Kind)
 	case zab.EffectClose:
 		if e.OK {
-			p.tellTwice(e)
+			p.links.Refuse(e.Link, fmt.Errorf("another one has its number, %d: two servers may not have the same myid", e.Server))
 		}
 		p.links.Close(e.Link)
 		s.meters.endSync(e.Link)
