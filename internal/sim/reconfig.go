@@ -211,7 +211,7 @@ func (w *world) goesByNewest(p *process) bool {
 	return p.inForce.Equal(w.newestConfig())
 }
 
-// isTold reports whether a server learns of the present configuration from those that know it:
+// isTold reports whether a server learns of the present configuration from those that know it, and run:
 // from any, or, where it takes part in no change, from a quorum of its own configuration
 // (fle.Ensemble.Fixed). One on other machines than its own has it does not take for its. Of a
 // configuration without a number it learns nothing, and follows if the others are a quorum of its own.
@@ -222,7 +222,7 @@ func (w *world) isTold(p *process, knows map[*process]bool) bool {
 	}
 	var by quorum.IDs
 	for _, q := range w.servers {
-		if knows[q] && p.counts(q) && p.reachesVotes(q) {
+		if q.up && knows[q] && p.counts(q) && p.reachesVotes(q) {
 			by.Add(q.id)
 		}
 	}
