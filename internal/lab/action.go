@@ -82,15 +82,15 @@ func parseAction(text string) (Action, error) {
 		return Action{}, fmt.Errorf("action %q: write TIME:VERB:ARGUMENT..., the time in milliseconds", text)
 	}
 	whole, fraction, _ := strings.Cut(parts[0], ".")
-	atMs, err := strconv.ParseInt(whole, 10, 64)
-	us := int64(0)
+	atMs, err := strconv.ParseUint(whole, 10, 63) // which takes no sign
+	us := uint64(0)
 	if err == nil && fraction != "" {
-		us, err = strconv.ParseInt((fraction + "00")[:3], 10, 64)
+		us, err = strconv.ParseUint((fraction + "00")[:3], 10, 63)
 	}
-	if err != nil || atMs < 0 || atMs > EndUs/1000 || len(fraction) > 3 {
+	if err != nil || atMs > EndUs/1000 || len(fraction) > 3 {
 		return Action{}, fmt.Errorf("action %q: its time must be milliseconds from 0 to %d, with three digits after the point at most", text, EndUs/1000)
 	}
-	a := Action{AtUs: atMs*1000 + us, Verb: parts[1], Args: parts[2:]}
+	a := Action{AtUs: int64(atMs*1000 + us), Verb: parts[1], Args: parts[2:]}
 	return a, a.validate()
 }
 

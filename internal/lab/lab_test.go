@@ -200,3 +200,14 @@ func TestStepsEndWithTheRun(t *testing.T) {
 		t.Errorf("at %d us: %v", w.NowUs(), err)
 	}
 }
+
+func TestTimesHaveNoSign(t *testing.T) {
+	for _, at := range []string{"-1", "+1", "-0", "1.-5", "1.+5", ".5", "600000.5000"} {
+		if spec, err := ParseSpec("do=" + strings.ReplaceAll(at, "+", "%2B") + ":kill:s1"); err == nil {
+			t.Errorf("%s is %s", at, spec)
+		}
+	}
+	if spec, err := ParseSpec("do=1.5:kill:s1"); err != nil || spec.Actions[0].AtUs != 1500 {
+		t.Errorf("%+v, %v", spec, err)
+	}
+}
