@@ -123,9 +123,10 @@ func acceptsAndCloses(t *testing.T) {
 			t.Fatal(err)
 		}
 		gap, last = time.Since(last), time.Now()
+		_, _ = conn.Read(make([]byte, 1000)) // TCP takes what is said, also for one that is about to close
 		conn.Close()
 	}
-	if gap < 200*time.Millisecond {
+	if t.Logf("the last pause is %v", gap); gap < 200*time.Millisecond {
 		t.Errorf("between its %dth dial and the one before were %v", dials, gap)
 	}
 }
