@@ -42,13 +42,14 @@ func TestFlagsComeAfterTheFieldsOfOthers(t *testing.T) {
 func TestLearnerNamesTheServerThatItMeans(t *testing.T) {
 	const learner, flags = "0000000000000003" + "00010000" + "0000000000000007", "436e636c" + "00000002"
 	const life = "0000000000000005"
-	for after, want := range map[string]zab.Hello{
-		"0000000000000002" + life: {Named: true, To: 2, Life: 5}, "0000000000000000" + life: {Named: true, Life: 5},
-		"0000000000000002" + life + "ff": {Named: true, To: 2, Life: 5}, "": {}, "0000000000000002": {}, "0000000000000002" + life[2:]: {},
+	named := zab.Hello{Server: 3, ConfigVersion: 7, Named: true}
+	for after, want := range map[string]zab.Message{
+		"0000000000000002" + life: {Hello: named, Leader: 2, Epoch: 5}, "0000000000000000" + life: {Hello: named, Epoch: 5},
+		"0000000000000002" + life + "ff": {Hello: named, Leader: 2, Epoch: 5}, "": {}, "0000000000000002": {}, "0000000000000002" + life[2:]: {},
 	} {
-		want.Server, want.ConfigVersion = 3, 7
-		if m, err := messageOf(t, zab.KindFollowerInfo, learner+flags+after, FromLearner); err != nil || m.Hello != want {
-			t.Errorf("hello with %q: %+v, %v", after, m.Hello, err)
+		want.Hello.Server, want.Hello.ConfigVersion = 3, 7
+		if m, err := messageOf(t, zab.KindFollowerInfo, learner+flags+after, FromLearner); err != nil || m.Hello != want.Hello || m.Leader != want.Leader || m.Epoch != want.Epoch {
+			t.Errorf("hello with %q: %+v, %v", after, m, err)
 		}
 	}
 }

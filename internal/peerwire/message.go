@@ -252,7 +252,7 @@ func decodeInformAndActivate(d *jute.Decoder, m *zab.Message, _ Sender, _ *Packe
 const (
 	flagsMagic = 0x436e636c
 	cumulative = 1 // zab.Hello.Cumulative
-	named      = 2 // zab.Hello.Named: int64 zab.Hello.To and int64 zab.Hello.Life come next
+	named      = 2 // zab.Hello.Named: int64 zab.Message.Leader and int64 zab.Message.Epoch come next
 )
 
 func appendFlags(b []byte, flags int32) []byte {
@@ -284,7 +284,7 @@ func appendHello(b []byte, m *zab.Message, _ Sender) []byte {
 	b = jute.AppendInt(b, protocolVersion)
 	b = appendFlags(jute.AppendLong(b, m.Hello.ConfigVersion), flagIf(cumulative, m.Hello.Cumulative)|flagIf(named, m.Hello.Named))
 	if m.Hello.Named {
-		b = jute.AppendLong(jute.AppendLong(b, int64(m.Hello.To)), m.Hello.Life)
+		b = jute.AppendLong(jute.AppendLong(b, int64(m.Leader)), m.Epoch)
 	}
 	return b
 }
@@ -305,7 +305,7 @@ func decodeHello(d *jute.Decoder, m *zab.Message, _ Sender, p *Packet) {
 	flags := decodeFlags(d)
 	m.Hello.Cumulative = flags&cumulative != 0
 	if m.Hello.Named = flags&named != 0 && d.Len() >= 16; m.Hello.Named {
-		m.Hello.To, m.Hello.Life = quorum.ID(d.Long()), d.Long()
+		m.Leader, m.Epoch = quorum.ID(d.Long()), d.Long()
 	}
 }
 

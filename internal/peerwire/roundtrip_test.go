@@ -49,7 +49,7 @@ var messages = []struct {
 	{FromLearner, zab.Message{Kind: zab.KindFollowerInfo, Zxid: 1 << 32, Hello: zab.Hello{Server: 3, ConfigVersion: 1 << 32}}},
 	{FromLearner, zab.Message{Kind: zab.KindFollowerInfo, Zxid: 1 << 32, Hello: zab.Hello{Server: 3, Cumulative: true}}},
 	{FromLearner, zab.Message{Kind: zab.KindFollowerInfo, Zxid: 1 << 32, Hello: zab.Hello{Server: 3, Named: true}}},
-	{FromLearner, zab.Message{Kind: zab.KindObserverInfo, Zxid: 1 << 32, Hello: zab.Hello{Server: 3, Cumulative: true, Named: true, To: 1 << 40, Life: -1}}},
+	{FromLearner, zab.Message{Kind: zab.KindObserverInfo, Zxid: 1 << 32, Leader: 1 << 40, Epoch: -1, Hello: zab.Hello{Server: 3, Cumulative: true, Named: true}}},
 	{FromLeader, zab.Message{Kind: zab.KindUpToDate, Zxid: -1}},
 	{FromLeader, zab.Message{Kind: zab.KindDiff, Zxid: 7}},
 	{FromLeader, zab.Message{Kind: zab.KindTrunc, Zxid: 7}},

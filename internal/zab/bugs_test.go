@@ -723,7 +723,7 @@ func TestTwoServersWithOneNumberDoNotEndEachOther(t *testing.T) {
 	asks := func(link zab.LinkID, life int64, want string) {
 		t.Helper()
 		s.want(fmt.Sprintf("link %d <- LEADERINFO epoch=1", link), up(link),
-			on(link, zab.Message{Kind: zab.KindFollowerInfo, Zxid: z(1, 0), Hello: zab.Hello{Server: 2, Life: life}}))
+			on(link, zab.Message{Kind: zab.KindFollowerInfo, Zxid: z(1, 0), Leader: 1, Epoch: life, Hello: zab.Hello{Server: 2, Named: true}}))
 		s.want(want, ackEpoch(int(link), 0, 0))
 	}
 	enters := func(link zab.LinkID, life int64, instead string) {

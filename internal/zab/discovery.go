@@ -25,7 +25,7 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 		p.drop(l)
 		return
 	}
-	l.life = m.Hello.Life
+	l.life = m.life()
 	if p.knowsNewer(m) {
 		p.drop(l) // a leader must know that ensemble as well
 		return
@@ -64,7 +64,15 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 
 // isForAnother reports whether a learner means another server, whose address this one has: its votes
 // are for that one, and it would tell nobody that it follows this one.
-func (p *Peer) isForAnother(m *Message) bool { return m.Hello.Named && m.Hello.To != p.opts.ID }
+func (p *Peer) isForAnother(m *Message) bool { return m.Hello.Named && m.Leader != p.opts.ID }
+
+// life is the process that says hello, 0 if that is not told.
+func (m *Message) life() int64 {
+	if !m.Hello.Named {
+		return 0
+	}
+	return m.Epoch
+}
 
 // knowsNewer reports whether a learner that says hello knows a newer ensemble than this server. The number
 // of a first epoch makes none: a server that has no number, for reconfigs are off, has the same one.
@@ -205,8 +213,8 @@ func (p *Peer) hello(link LinkID) {
 		kind = KindObserverInfo
 	}
 	p.send(link, Message{
-		Kind: kind, Zxid: zk.MakeZxid(p.accepted, 0),
-		Hello: Hello{Server: p.opts.ID, ConfigVersion: p.config.Version, Cumulative: !p.opts.Observer && !p.opts.OneByOne, Named: true, To: ln.from, Life: p.opts.Life},
+		Kind: kind, Zxid: zk.MakeZxid(p.accepted, 0), Leader: ln.from, Epoch: p.opts.Life,
+		Hello: Hello{Server: p.opts.ID, ConfigVersion: p.config.Version, Cumulative: !p.opts.Observer && !p.opts.OneByOne, Named: true},
 	})
 }
 

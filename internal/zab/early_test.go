@@ -53,24 +53,25 @@ func TestLearnerThatMeansAnotherServerIsNotLetIn(t *testing.T) {
 		peer  func() *Peer
 		kind  Kind
 		hello Hello
+		means quorum.ID
 		want  bool
 	}{
-		{"looking", looking, KindFollowerInfo, Hello{Server: 3, Named: true, To: 1}, true},
-		{"looking, for another", looking, KindFollowerInfo, Hello{Server: 3, Named: true, To: 2}, false},
-		{"looking, of Apache's", looking, KindFollowerInfo, Hello{Server: 3}, true},
-		{"leader", leading, KindFollowerInfo, Hello{Server: 3, Named: true, To: 1}, true},
-		{"leader, for another", leading, KindFollowerInfo, Hello{Server: 3, Named: true, To: 2}, false},
-		{"leader, for server 0", leading, KindFollowerInfo, Hello{Server: 3, Named: true}, false},
-		{"leader, of Apache's", leading, KindFollowerInfo, Hello{Server: 3}, true},
-		{"leader, an observer for another", leading, KindObserverInfo, Hello{Server: 3, Named: true, To: 2}, false},
-		{"observer master", follows, KindObserverInfo, Hello{Server: 9, Named: true, To: 1}, true},
-		{"observer master, for another", follows, KindObserverInfo, Hello{Server: 9, Named: true, To: 2}, false},
-		{"observer master, of Apache's", follows, KindObserverInfo, Hello{Server: 9}, true},
+		{"looking", looking, KindFollowerInfo, Hello{Server: 3, Named: true}, 1, true},
+		{"looking, for another", looking, KindFollowerInfo, Hello{Server: 3, Named: true}, 2, false},
+		{"looking, of Apache's", looking, KindFollowerInfo, Hello{Server: 3}, 0, true},
+		{"leader", leading, KindFollowerInfo, Hello{Server: 3, Named: true}, 1, true},
+		{"leader, for another", leading, KindFollowerInfo, Hello{Server: 3, Named: true}, 2, false},
+		{"leader, for server 0", leading, KindFollowerInfo, Hello{Server: 3, Named: true}, 0, false},
+		{"leader, of Apache's", leading, KindFollowerInfo, Hello{Server: 3}, 0, true},
+		{"leader, an observer for another", leading, KindObserverInfo, Hello{Server: 3, Named: true}, 2, false},
+		{"observer master", follows, KindObserverInfo, Hello{Server: 9, Named: true}, 1, true},
+		{"observer master, for another", follows, KindObserverInfo, Hello{Server: 9, Named: true}, 2, false},
+		{"observer master, of Apache's", follows, KindObserverInfo, Hello{Server: 9}, 0, true},
 	} {
 		p := test.peer()
 		_, closed := effectOf(p.Step(p.nowMs+1, []Event{
 			{Kind: EventLinkUp, Link: 9, Observers: p.master != nil},
-			{Kind: EventReceive, Link: 9, Message: &Message{Kind: test.kind, Hello: test.hello}},
+			{Kind: EventReceive, Link: 9, Message: &Message{Kind: test.kind, Leader: test.means, Hello: test.hello}},
 		}), EffectClose)
 		if closed == test.want {
 			t.Errorf("%s: closed is %v", test.name, closed)
@@ -80,8 +81,8 @@ func TestLearnerThatMeansAnotherServerIsNotLetIn(t *testing.T) {
 		p := New(Options{ID: 4, Observer: observer, TickMs: 1000, InitMs: 2000, SyncMs: 1000}, three, Stored{})
 		p.Step(1, []Event{{Kind: EventElected, Server: 2}})
 		e, said := effectOf(p.Step(1, []Event{{Kind: EventLinkUp, Link: 5, Outgoing: true}}), EffectSend)
-		if h := e.Message.Hello; !said || !h.Named || h.To != 2 {
-			t.Errorf("elected is server 2, and the hello is %+v", h)
+		if !said || !e.Message.Hello.Named || e.Message.Leader != 2 {
+			t.Errorf("elected is server 2, and the hello is %+v", e.Message)
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (p *Peer) masterHello(l *link, m *Message) {
 		p.drop(l) // it knows a newer ensemble, or has this server's number
 		return
 	}
-	l.server, l.observer, l.accepted, l.life = m.Hello.Server, true, m.epochOf(), m.Hello.Life
+	l.server, l.observer, l.accepted, l.life = m.Hello.Server, true, m.epochOf(), m.life()
 	l.stage = linkAsked
 	p.send(l.id, Message{Kind: KindLeaderInfo, Zxid: zk.MakeZxid(p.learn.epoch, 0)})
 }

@@ -65,9 +65,9 @@ type Message struct {
 	Cumulative bool // of LEADERINFO: the link is cumulative, see Hello
 	TimeoutMs  int32
 	Zxid       zk.Zxid
-	Epoch      int64
+	Epoch      int64 // of ACKEPOCH; of a hello that is Named the process that speaks
 	Session    zk.SessionID
-	Leader     quorum.ID
+	Leader     quorum.ID // of an activation; of a hello that is Named whom the learner means
 	Hello      Hello
 	Payload    []byte
 	Touches    []Touch
@@ -79,16 +79,14 @@ type Message struct {
 // stands for all records up to its own, and so does a COMMIT, for CumulativeMax at most: what
 // comes of one message is a step that must not be long. A follower says that it can
 // have one, and its leader whether it is: between servers of Conclave. Apache's servers read
-// neither, and send and expect one of each for each record. To is the server that a learner
-// means, if it is Named, as by all of Conclave: another one at its address ends the link. Life is
-// the process that speaks: two with one Server are one that was started again, or two servers.
+// neither, and send and expect one of each for each record. If it is Named, as by all of Conclave, the
+// message has the Leader that the learner means: another server at its address ends the link. It has
+// in Epoch the process that speaks: two with one Server are one that was started again, or two servers.
 type Hello struct {
 	Server        quorum.ID
 	ConfigVersion int64
 	Cumulative    bool
 	Named         bool
-	To            quorum.ID
-	Life          int64
 }
 
 // Touch is a heartbeat of a session.

@@ -366,7 +366,7 @@ func (p *Peer) keepHello(e *Event) {
 		p.emit(Effect{Kind: EffectClose, Link: e.Link})
 		return
 	}
-	p.early[at].hello = &Message{Kind: e.Message.Kind, Zxid: e.Message.Zxid, Hello: e.Message.Hello}
+	p.early[at].hello = &Message{Kind: e.Message.Kind, Zxid: e.Message.Zxid, Leader: e.Message.Leader, Epoch: e.Message.Epoch, Hello: e.Message.Hello}
 }
 
 // Waiting returns the links of learners that wait for this server to lead. A caller
