@@ -37,6 +37,16 @@ const (
 	eventKinds
 )
 
+// OfRequests reports whether an event has its place among the requests of its connection. Others may
+// pass these.
+func (k EventKind) OfRequests() bool {
+	switch k {
+	case EventRequest, EventAuth, EventIdentities, EventDisconnect:
+		return true
+	}
+	return false
+}
+
 // Event is something that has happened. A request in an event, and all it
 // points at, belongs to the replica until it is delivered; so do messages.
 type Event struct {

@@ -52,7 +52,7 @@ func (b *inbox) put(events ...replica.Event) {
 	}
 	b.mu.Lock()
 	lane, ms := &b.mu.first, &b.mu.cameMs
-	if ofRequests(events[0].Kind) {
+	if events[0].Kind.OfRequests() {
 		lane, ms = &b.mu.events, &b.mu.firstMs
 	}
 	if len(*lane) == 0 {
@@ -61,15 +61,6 @@ func (b *inbox) put(events ...replica.Event) {
 	*lane = append(*lane, events...)
 	b.mu.Unlock()
 	b.wake()
-}
-
-// ofRequests reports whether an event has its place among the requests of its connection.
-func ofRequests(kind replica.EventKind) bool {
-	switch kind {
-	case replica.EventRequest, replica.EventAuth, replica.EventIdentities, replica.EventDisconnect:
-		return true
-	}
-	return false
 }
 
 func (b *inbox) wake() {

@@ -47,18 +47,9 @@ type came struct {
 	atMs  int64
 }
 
-// ofRequests reports whether an event has its place among the requests of its connection.
-func ofRequests(kind replica.EventKind) bool {
-	switch kind {
-	case replica.EventRequest, replica.EventAuth, replica.EventIdentities, replica.EventDisconnect:
-		return true
-	}
-	return false
-}
-
 func (l *lanes) put(e replica.Event, nowMs int64) {
 	lane := &l.first
-	if ofRequests(e.Kind) {
+	if e.Kind.OfRequests() {
 		lane = &l.others
 	}
 	*lane = append(*lane, came{e, nowMs})
