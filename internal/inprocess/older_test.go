@@ -19,27 +19,21 @@ func TestOlderCopyWithTheMarkHasNoVote(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
-	do := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	create(t, e, "/before")
 	serve(t, e)
-	do(e.Stop(3))
+	must(t, e.Stop(3))
 	older := disks[1].KillClone()
 	lead(t, e)
 	create(t, e, "/since")
-	do(e.Stop(1))
-	do(e.Stop(2))
+	must(t, e.Stop(1))
+	must(t, e.Stop(2))
 
-	do(vfs.ReplaceFile(older, "/data/version-2/rejoining", "/data/version-2/t", nil))
+	must(t, vfs.ReplaceFile(older, "/data/version-2/rejoining", "/data/version-2/t", nil))
 	disks[1] = older
-	do(e.Start(1))
-	do(e.Start(3))
+	must(t, e.Start(1))
+	must(t, e.Start(3))
 	awaittest.Never(t, 2*time.Second, "a server leads without what was acknowledged", func() bool { return e.Leader() != 0 })
-	do(e.Start(2))
+	must(t, e.Start(2))
 	serve(t, e)
 	c := dial(t, e)
 	defer c.Close()
@@ -50,4 +44,11 @@ func TestOlderCopyWithTheMarkHasNoVote(t *testing.T) {
 		marked, err := vfs.Exists(older, "/data/version-2/rejoining")
 		return err == nil && !marked
 	})
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -22,18 +22,12 @@ func TestTwoServersWithOneNumberAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
-	do := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	do(e.Stop(4))
-	do(e.Stop(3))
+	must(t, e.Stop(4))
+	must(t, e.Stop(3))
 	leader := lead(t, e)
-	do(e.Start(3))
+	must(t, e.Start(3))
 	serve(t, e)
-	do(e.Start(4))
+	must(t, e.Start(4))
 	awaittest.Until(t, "the leader tells", func() bool {
 		return told.Count("another one has its number, 3: two servers may not have the same myid") > 0
 	})
