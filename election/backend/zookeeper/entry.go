@@ -64,21 +64,22 @@ func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 func (e *entry) Renew(context.Context) (queue.Lease, error) { return queue.Lease{}, e.session().Err() }
 
 // Enter creates the znode, and what is missing above it. When the answer is lost it looks
-// whether the znode is there (zookeeper-K4).
+// whether the znode is there (zookeeper-K4). A claim whose znode was taken out enters again:
+// then the znode that it had is gone, and whether it has another one is not known before
+// there is an answer.
 func (e *entry) Enter(ctx context.Context) error {
+	e.znode.Store(nil)
 	data := described{id: e.claim.ID, metadata: e.claim.Metadata}.data()
 	options := client.CreateOptions{Mode: zk.EphemeralSequential, ACL: e.options.ACL}
 	for {
 		path, stat, err := e.session().CreateAll(ctx, zk.JoinPath(e.parent, prefix(e.claim)), data, options)
-		if err != nil && client.OutcomeOf(err) != client.NotApplied && ctx.Err() == nil {
-			path, stat, err = e.find(ctx)
-			if errors.Is(err, zk.ErrNoNode) {
+		switch {
+		case err == nil:
+			e.know(path, stat)
+		case client.OutcomeOf(err) != client.NotApplied && ctx.Err() == nil:
+			if err = e.find(ctx); errors.Is(err, zk.ErrNoNode) {
 				continue
 			}
-		}
-		if err == nil {
-			_, name := zk.SplitPath(path)
-			e.znode.Store(&znode{path, name, stat.Czxid})
 		}
 		return err
 	}
@@ -86,16 +87,26 @@ func (e *entry) Enter(ctx context.Context) error {
 
 // find looks for the znode by the nonce. One that another session of this process
 // has made dies with that session and is not used.
-func (e *entry) find(ctx context.Context) (string, zk.Stat, error) {
+func (e *entry) find(ctx context.Context) error {
 	path, err := e.session().FindProtected(ctx, e.parent, prefix(e.claim))
 	if err != nil {
-		return "", zk.Stat{}, err
+		return err
 	}
 	stat, found, err := e.session().Exists(ctx, path)
-	if err == nil && !found {
-		err = zk.ErrNoNode
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return zk.ErrNoNode
 	}
-	return path, stat, err
+	e.know(path, stat)
+	return nil
+}
+
+// know takes note of the znode that there is.
+func (e *entry) know(path string, stat zk.Stat) {
+	_, name := zk.SplitPath(path)
+	e.znode.Store(&znode{path, name, stat.Czxid})
 }
 
 // Place finds the znode in the queue, and watches it and the one before. A list

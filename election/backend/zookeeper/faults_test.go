@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -113,6 +114,7 @@ type tap struct {
 	answers   atomic.Int64 // how many those are
 	dropAfter atomic.Bool  // the reply to the next create of a candidate is lost
 	dropped   atomic.Bool  // it was
+	onLoss    func()       // is called when it is, nil for nothing
 }
 
 type tapConn struct {
@@ -142,6 +144,9 @@ func (c *tapConn) Read(b []byte) (int, error) {
 		xid := int32(binary.BigEndian.Uint32(c.unread[4:]))
 		if lost := c.lost.Load(); lost != 0 && xid == lost {
 			c.tap.dropped.Store(true)
+			if c.tap.onLoss != nil {
+				c.tap.onLoss()
+			}
 			_ = c.Close()
 			return 0, net.ErrClosed
 		}
@@ -157,9 +162,10 @@ func (c *tapConn) Read(b []byte) (int, error) {
 const pingXid = -2
 
 func (c *tapConn) Write(b []byte) (int, error) {
-	for rest := b; len(rest) >= 8; {
+	for rest := b; len(rest) >= 12; {
 		size := min(4+int(binary.BigEndian.Uint32(rest)), len(rest))
-		if bytes.Contains(rest[:size], []byte("-latch-")) && c.tap.dropAfter.CompareAndSwap(true, false) {
+		op := zk.Op(binary.BigEndian.Uint32(rest[8:]))
+		if op == zk.OpCreate2 && bytes.Contains(rest[:size], []byte("-latch-")) && c.tap.dropAfter.CompareAndSwap(true, false) {
 			c.lost.Store(int32(binary.BigEndian.Uint32(rest[4:])))
 		}
 		rest = rest[size:]
@@ -203,6 +209,42 @@ func TestCreateWithoutAnAnswerIsFoundAndUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitQueue(t, c, 0)
+}
+
+// TestClaimThatEntersAgainIsReleasedWhole: the znode of a waiter was taken out, as a
+// leader that hands over does, and the waiter gives up before the create of its next one is
+// answered. What that has made would lead for nobody.
+func TestClaimThatEntersAgainIsReleasedWhole(t *testing.T) {
+	addr := startServer(t)
+	first, err := open(t, addr).Acquire(awaittest.Within(t), claim("a", 10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, p := openTapped(t, addr)
+	ctx, giveUp := context.WithCancel(awaittest.Within(t))
+	defer giveUp()
+	p.onLoss = giveUp
+	refused := make(chan error, 1)
+	go func() {
+		_, err := b.Acquire(ctx, claim("b", 10*time.Second))
+		refused <- err
+	}()
+	c := operator(t, addr)
+	waiter := awaitQueue(t, c, 2)[1]
+	p.dropAfter.Store(true)
+	if err := c.Delete(awaittest.Within(t), "/conclave/elections/e/"+waiter, -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-refused; !errors.Is(err, context.Canceled) {
+		t.Fatalf("Acquire returned %v", err)
+	}
+	if err := b.Release(awaittest.Within(t), election.Grant{Claim: claim("b", 10*time.Second)}); err != nil {
+		t.Fatal(err)
+	}
+	names, _, err := c.Children(awaittest.Within(t), "/conclave/elections/e")
+	if err != nil || len(names) != 1 || !strings.HasPrefix(names[0], "_c_") {
+		t.Errorf("the queue is %v, %v after the release, expected that of token %d alone", names, err, first.Token)
+	}
 }
 
 // TestDeathOfALeaderWakesOneCandidate: nobody else even learns of it (scenario-E15).

@@ -69,17 +69,21 @@ func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.No
 func (e *entry) Promote(context.Context, queue.Candidate) error { return nil }
 
 // Answer writes into the own znode, unless there is another nomination by now. It
-// says of itself what stands there: a leader that has dropped it knows no metadata.
+// says of itself what stands there: a leader that has dropped it knows no metadata. A
+// claim that enters again was nominated by what is gone.
 func (e *entry) Answer(ctx context.Context, n queue.Nomination) error {
-	own := e.znode.Load().path
-	data, _, err := e.session().Get(ctx, own)
+	own := e.znode.Load()
+	if own == nil {
+		return nil
+	}
+	data, _, err := e.session().Get(ctx, own.path)
 	if err == nil {
 		answer := describedIn(data)
 		answer.id, answer.state = e.claim.ID, stateReady
 		if n.State == queue.Failed {
 			answer.state = stateNotReady
 		}
-		_, err = e.session().Set(ctx, own, answer.data(), int32(n.Version))
+		_, err = e.session().Set(ctx, own.path, answer.data(), int32(n.Version))
 	}
 	return unless(unless(err, zk.ErrBadVersion, nil), zk.ErrNoNode, nil)
 }

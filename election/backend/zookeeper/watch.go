@@ -72,6 +72,11 @@ func (e *entry) watchOwn(ctx context.Context) (bool, error) {
 	if e.own.stands() {
 		return true, nil
 	}
+	if e.znode.Load() == nil { // the latest Enter had no answer
+		if err := e.find(ctx); err != nil {
+			return false, unless(err, zk.ErrNoNode, nil)
+		}
+	}
 	path := e.znode.Load().path
 	stat, found, watch, err := e.session().ExistsW(ctx, path)
 	if err != nil {
