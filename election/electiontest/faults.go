@@ -85,31 +85,33 @@ func testFrozen(t *testing.T, s Suite) {
 func testResigned(t *testing.T, s Suite) {
 	h, url := &history{}, s.URL(t)
 	leader := s.startProcess(t, h, order{URL: url, Election: "resigned", ID: "a"})
-	leader.awaitElected()
+	token := leader.awaitElected()
 	<-leader.campaigning
 	other := s.startProcess(t, h, order{URL: url, Election: "resigned", ID: "b"})
 	const rounds = 5
 	waiting := false
-	lost := 0 // leaderships that ended by themselves before they were to be resigned
+	lost := 0 // leaderships that ended by themselves before they were resigned
 	for done := 0; done < rounds; {
 		if !waiting {
 			await(t, s, other.id+" campaigns", other.campaigning)
-			// The leader knows that it waits: between two leaders the view shows all who do.
-			if s.recorder.report.Traits.Waiters {
-				s.awaitView(t, url, "resigned", func(v election.View) bool { return v.Leader == leader.id && v.Waits(other.id) })
+		}
+		handed := false
+		if s.awaitBehind(t, url, "resigned", leader.id, token, other.id) {
+			leader.ask("resign")
+			refused := await(t, s, "the leader has resigned", leader.answers)
+			handed = refused == ""
+			if !handed && !strings.Contains(refused, election.ErrNotLeader.Error()) {
+				t.Fatalf("resign: %s", refused)
 			}
 		}
-		leader.ask("resign")
-		refused := await(t, s, "the leader has resigned", leader.answers)
-		switch {
-		case refused == "":
+		if handed {
 			done++
-		case strings.Contains(refused, election.ErrNotLeader.Error()) && lost < rounds:
-			lost++ // its store did not answer within the lease, as on a disk that is busy
-		default:
-			t.Fatalf("resign: %s", refused)
+		} else if lost++; lost > rounds { // its store did not answer within the lease, as on a disk that is busy
+			t.Fatalf("%d leaderships have ended by themselves", lost)
 		}
-		if waiting = s.nextOf(t, leader, other, refused == "") == leader; !waiting {
+		var next *process
+		next, token = s.nextOf(t, leader, other, handed)
+		if waiting = next == leader; !waiting {
 			leader, other = other, leader
 		}
 	}
@@ -121,22 +123,37 @@ func testResigned(t *testing.T, s Suite) {
 	}
 }
 
-// nextOf returns which of two is elected next. Where waiters are seen, and handed is true, it
-// must be the one that waits.
-func (s Suite) nextOf(t *testing.T, resigned, waits *process, handed bool) *process {
+// awaitBehind returns when the leader with the token knows of one that waits, where that can be
+// seen, and false when that leadership is seen to be over. Between two leaders a view shows
+// all who wait, and an observer that is behind shows an earlier leadership of the same candidate.
+func (s Suite) awaitBehind(t *testing.T, url, name, leader string, token election.Token, waits string) (leads bool) {
+	t.Helper()
+	if !s.recorder.report.Traits.Waiters {
+		return true
+	}
+	s.awaitView(t, url, name, func(v election.View) bool {
+		leads = v.Token <= token
+		return !leads || v.Token == token && v.Leader == leader && v.Waits(waits)
+	})
+	return leads
+}
+
+// nextOf returns which of two is elected next, and its token. Where waiters are seen, and
+// handed is true, it must be the one that waits.
+func (s Suite) nextOf(t *testing.T, resigned, waits *process, handed bool) (*process, election.Token) {
 	t.Helper()
 	select {
-	case <-waits.elected:
-		return waits
-	case <-resigned.elected:
+	case token := <-waits.elected:
+		return waits, token
+	case token := <-resigned.elected:
 		if handed && s.recorder.report.Traits.Waiters {
 			t.Error("the leader that resigned was elected again before the waiter")
 		}
 		<-resigned.campaigning
-		return resigned
+		return resigned, token
 	case <-time.After(s.patience()):
 		t.Fatal("nobody is elected after a resignation")
-		return nil
+		return nil, 0
 	}
 }
 
