@@ -28,8 +28,9 @@ var (
 
 // All that an election takes, with nothing put in its place: electors, this backend, clients,
 // and an ensemble of whole servers. They run on virtual time, each machine by a clock of its own,
-// as wrong as clocks may be. Servers lose their power and have slow disks, candidates vanish,
-// connections break and are silent in one direction or both, operators interfere, all at one time.
+// as wrong as clocks may be. Servers lose their power and have slow disks, candidates vanish, or
+// leave for a while and keep their sessions, connections break and are silent in one direction or
+// both, operators interfere, all at one time.
 // Every leadership is held to the last moment of its lease. Judged is:
 //
 //   - no two candidates lead at one time, and tokens grow;

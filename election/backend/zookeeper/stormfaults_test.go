@@ -17,7 +17,7 @@ func (w *storm) fault() {
 	}
 	a, b := machines[w.random.IntN(len(machines))], machines[w.random.IntN(len(machines))]
 	at := w.servers[w.random.IntN(len(w.servers))]
-	switch w.random.IntN(16) {
+	switch w.random.IntN(18) {
 	case 0, 1:
 		for _, m := range w.servers {
 			if m.s != nil && m.s.Leads() {
@@ -68,6 +68,8 @@ func (w *storm) fault() {
 		w.stand()
 	case 12, 13:
 		w.late(machines)
+	case 14:
+		w.leave(w.running[w.random.IntN(len(w.running))])
 	default:
 		w.operate(w.running[w.random.IntN(len(w.running))], w.running[w.random.IntN(len(w.running))])
 	}
@@ -127,6 +129,9 @@ func (w *storm) leader() *stormCandidate {
 // operate asks for a hand-over, from the machine of a candidate.
 func (w *storm) operate(from, to *stormCandidate) {
 	resign := w.random.IntN(2) == 0
+	if leader := w.leader(); leader != nil && w.random.IntN(2) == 0 {
+		from = leader
+	}
 	w.say("%s asks for a hand-over to %s, or anybody: %v", from.elector.ID(), to.elector.ID(), resign)
 	w.gone.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*w.lease)
@@ -137,4 +142,18 @@ func (w *storm) operate(from, to *stormCandidate) {
 			_ = from.elector.TransferTo(ctx, to.elector.ID())
 		}
 	})
+	for _, c := range w.running { // perhaps in the middle of what the hand-over has it do
+		if w.random.IntN(3) == 0 {
+			c.leaveIn.Store(1 + w.random.Int64N(16))
+		}
+	}
+}
+
+// leave has a candidate give its claim up for a while, with its session alive.
+func (w *storm) leave(c *stormCandidate) {
+	w.say("%s leaves for a while", c.elector.ID())
+	select {
+	case c.leave <- struct{}{}:
+	default: // it is away
+	}
 }

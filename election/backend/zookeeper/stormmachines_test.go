@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/conclave-project/conclave/client"
@@ -33,7 +34,9 @@ type stormServer struct {
 type stormCandidate struct {
 	machine int
 	elector *election.Elector
-	vanish  func() // ends it, and returns when nothing of it is left
+	leave   chan struct{} // of 1: it gives its claim up, and comes back later; its session stays
+	leaveIn atomic.Int64  // after so many answers it leaves, if that is above zero
+	vanish  func()        // ends it, and returns when nothing of it is left
 	dead    chan struct{}
 }
 
@@ -89,14 +92,18 @@ func (w *storm) halt(m *stormServer, power bool) {
 // stand starts a candidate on a machine of its own.
 func (w *storm) stand() {
 	w.last++
-	c := &stormCandidate{machine: w.last, dead: make(chan struct{})}
+	c := &stormCandidate{machine: w.last, leave: make(chan struct{}, 1), dead: make(chan struct{})}
 	hosts := make([]string, len(w.servers))
 	for i, m := range w.servers {
 		hosts[i] = bubble.Host(m.id) + ":2181"
 	}
 	its := stormClock(w.random)
 	queued, err := zookeeper.New(strings.Join(hosts, ","), zookeeper.Options{Client: client.Options{
-		Dialer: w.net.Dialer(c.machine), Clock: its, Seed: w.random.Uint64() | 1}})
+		Dialer: w.net.Dialer(c.machine), Clock: its, Seed: w.random.Uint64() | 1, OnEvent: func(e client.Event) {
+			if e.Kind == client.EventRequest && c.leaveIn.Add(-1) == 0 {
+				w.leave(c)
+			}
+		}}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -112,7 +119,7 @@ func (w *storm) stand() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	random := rand.New(rand.NewPCG(w.random.Uint64(), 3))
-	go func() { ended <- c.elector.Run(ctx, w.lead(c, random)) }()
+	go func() { ended <- c.campaign(ctx, w.lead(c, random), 2*w.lease) }()
 	c.vanish = func() {
 		close(c.dead)
 		cancel()
@@ -122,4 +129,28 @@ func (w *storm) stand() {
 		_ = queued.Close()
 	}
 	w.running = append(w.running, c)
+}
+
+// campaign campaigns, but for the times that it is away, until the context ends.
+func (c *stormCandidate) campaign(ctx context.Context, lead func(context.Context, election.Leadership) error, away time.Duration) error {
+	random := rand.New(rand.NewPCG(uint64(c.machine), 4))
+	for {
+		here, leave := context.WithCancel(ctx)
+		go func() {
+			defer leave()
+			select {
+			case <-c.leave:
+			case <-here.Done():
+			}
+		}()
+		err := c.elector.Run(here, lead)
+		leave()
+		if ctx.Err() != nil || !errors.Is(err, context.Canceled) {
+			return err
+		}
+		select {
+		case <-time.After(time.Duration(random.Float64() * random.Float64() * float64(away))):
+		case <-ctx.Done():
+		}
+	}
 }
