@@ -36,8 +36,8 @@ func (r *Replica) onRequest(e *Event) {
 func (r *Replica) onAuth(e *Event) { r.onRequest(e) }
 
 // place gives a request its way: writes and syncs into the ensemble at once,
-// all else after what its connection has there (replica-R3). After a sync everything
-// waits: its answer does not stand in the order of transactions.
+// all else after what its connection has there (replica-R3). A leader answers a sync before it
+// commits what was proposed after that. With linearizable reads a write waits for those before it.
 func (r *Replica) place(c *conn, p parked) {
 	before := r.requests.before(c)
 	switch {
@@ -48,7 +48,7 @@ func (r *Replica) place(c *conn, p parked) {
 	case r.wantsFence(&p) && r.fencedBy(before):
 		p.fenced = true
 		r.requests.park(before, p)
-	case before.op == zk.OpSync, !r.goesOut(c, &p), r.opts.LinearizableReads && len(before.after) > 0:
+	case !r.goesOut(c, &p), r.opts.LinearizableReads && (before.op == zk.OpSync || len(before.after) > 0):
 		r.requests.park(before, p)
 	default:
 		r.begin(c, &p)
@@ -179,19 +179,19 @@ func (r *Replica) onSynced(*zab.Effect) {
 	}
 }
 
-// release goes on with what was asked after a request that is answered now.
-// After a write stands only what needs no ensemble: later writes have gone out
-// at once. After a sync everything stands.
+// release goes on with what was asked after a request that is answered now: only what needs
+// no ensemble, as writes and syncs have gone out at once. With linearizable reads it may be
+// anything.
 func (r *Replica) release(w *waiting) {
 	for i := range w.after {
-		if next := r.requests.before(w.conn); w.op == zk.OpSync && next != nil && next.op == zk.OpSync && !next.silent && len(next.after) == 0 {
+		if next := r.requests.before(w.conn); r.opts.LinearizableReads && w.op == zk.OpSync && next != nil && next.op == zk.OpSync && !next.silent && len(next.after) == 0 {
 			next.after = w.after[i:] // as a whole: thousands of syncs may stand one after the other
 			return
 		}
 		switch {
 		case !r.requests.has(w.conn):
 			return
-		case w.op == zk.OpSync, r.opts.LinearizableReads:
+		case r.opts.LinearizableReads:
 			r.place(w.conn, w.after[i])
 		default:
 			r.answer(w.conn, &w.after[i])
