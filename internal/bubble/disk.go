@@ -8,7 +8,8 @@ import (
 )
 
 // SlowDisk returns a disk on which some files take their time to sync: up to 100 ms, and of every
-// fifty times one up to seldom. One goroutine may sync them, for random is not guarded.
+// fifty times one up to seldom. It asks at each sync which these are. One goroutine may sync them,
+// for random is not guarded.
 func SlowDisk(fs vfs.FS, ofSlow func(name string) bool, seldom time.Duration, random *rand.Rand) vfs.FS {
 	return slowDisk{fs, ofSlow, seldom, random}
 }
@@ -31,18 +32,22 @@ func (d slowDisk) OpenReadWrite(name string) (vfs.File, error) {
 }
 
 func (d slowDisk) slow(name string, file vfs.File, err error) (vfs.File, error) {
-	if err != nil || !d.ofSlow(name) {
+	if err != nil {
 		return file, err
 	}
-	return slowFile{file, d}, nil
+	return slowFile{file, name, d}, nil
 }
 
 type slowFile struct {
 	vfs.File
+	name string
 	disk slowDisk
 }
 
 func (f slowFile) Sync() error {
+	if !f.disk.ofSlow(f.name) {
+		return f.File.Sync()
+	}
 	most := 100 * time.Millisecond
 	if f.disk.random.IntN(50) == 0 {
 		most = f.disk.seldom

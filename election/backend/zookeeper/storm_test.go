@@ -1,6 +1,7 @@
 package zookeeper_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,34 +39,49 @@ var (
 //   - the servers take no leadership from a candidate before its lease is over;
 //   - no server ends by itself;
 //   - when all is whole again somebody leads within 20 s.
-func TestElectionsThroughStorms(t *testing.T) {
+func TestElectionsThroughStorms(t *testing.T) { throughStorms(t, false) }
+
+// The candidates are members of a group as well, over the same sessions. Its elections are judged
+// as the other one is; and when all is whole again each partition has an owner within 20 s, no
+// member has two more than another, and no member has ended by itself.
+func TestGroupsThroughStorms(t *testing.T) { throughStorms(t, true) }
+
+func throughStorms(t *testing.T, grouped bool) {
 	for seed := *stormSeed; seed < *stormSeed+*storms; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newStorm(t, seed, &stormMutant{})
-				w.rage(*stormFaults)
-				w.end()
-				w.judge()
-				if w.why != "" {
-					t.Fatalf("%s\n%s", w.why, strings.Join(w.said[max(0, len(w.said)-80):], "\n"))
-				}
-				t.Logf("%d servers, a lease of %v: %d faults in %v, %d leaderships, %d of them expired, slowest to be well again %v",
-					len(w.servers), w.lease, *stormFaults, time.Since(w.began).Round(time.Second), len(w.spans), w.expired, w.slowest)
+				w := newStorm(t, seed, &stormMutant{}, grouped)
+				w.play(t)
 			})
 		})
 	}
 }
 
+func (w *storm) play(t *testing.T) {
+	w.rage(*stormFaults)
+	w.end()
+	w.judge()
+	if w.why != "" {
+		t.Fatalf("%s\n%s", w.why, strings.Join(w.said[max(0, len(w.said)-80):], "\n"))
+	}
+	t.Logf("%d servers, a lease of %v: %d faults in %v, %d leaderships, %d of them expired, slowest to be well again %v",
+		len(w.servers), w.lease, *stormFaults, time.Since(w.began).Round(time.Second), len(w.spans), w.expired, w.slowest)
+}
+
 const (
 	stormTick       = 200 * time.Millisecond
 	stormCandidates = 4
-	stormWell       = 20 * time.Second // until somebody leads again
+	stormWell       = 20 * time.Second // until somebody leads again, and partitions are shared
+	stormElection   = "storm"
+	stormGroup      = "group"
+	stormPartitions = 5
 )
 
 // storm is an ensemble, its candidates, and what is broken at present.
 type storm struct {
 	t         *testing.T
 	mutant    *stormMutant
+	grouped   bool
 	random    *rand.Rand // of the goroutine that breaks
 	net       *bubble.Net
 	config    *ensemble.Config
@@ -75,6 +92,7 @@ type storm struct {
 	syncLimit int // ticks
 	began     time.Time
 	slowest   time.Duration
+	quiet     atomic.Bool    // disks are fast
 	gone      sync.WaitGroup // candidates that have vanished, and what operators do
 
 	mu      sync.Mutex
@@ -86,16 +104,19 @@ type storm struct {
 
 // span is a leadership.
 type span struct {
-	who      string
+	of, who  string
 	token    election.Token
 	from, to time.Time // to is zero while it lasts
 }
 
 // newStorm starts an ensemble and its candidates.
-func newStorm(t *testing.T, seed uint64, mutant *stormMutant) *storm {
-	w := &storm{t: t, mutant: mutant, random: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), last: 10}
+func newStorm(t *testing.T, seed uint64, mutant *stormMutant, grouped bool) *storm {
+	w := &storm{t: t, mutant: mutant, grouped: grouped, random: rand.New(rand.NewPCG(seed, 2)), began: time.Now(), last: 10}
 	w.lease = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}[w.random.IntN(3)]
-	w.net = bubble.NewNet([]time.Duration{0, time.Millisecond, 15 * time.Millisecond, w.lease / 60}[w.random.IntN(4)])
+	far := []time.Duration{0, time.Millisecond, 15 * time.Millisecond, w.lease / 60}[w.random.IntN(4)]
+	if grouped {
+	}
+	w.net = bubble.NewNet(far)
 	w.syncLimit = 5 + w.random.IntN(10)
 	var lines []string
 	votes, observes := []int{3, 3, 5}[w.random.IntN(3)], w.random.IntN(2)
@@ -155,18 +176,22 @@ func (w *storm) broken() bool {
 }
 
 // lead leads for a while, or to the very last moment.
-func (w *storm) lead(c *stormCandidate, random *rand.Rand) func(context.Context, election.Leadership) error {
+func (w *storm) lead(c *stormCandidate, of string) func(context.Context, election.Leadership) error {
 	return func(ctx context.Context, lead election.Leadership) error {
-		s := w.begin(lead)
+		s := w.begin(of, lead)
 		defer w.over(s)
-		enough := time.NewTimer(time.Duration(random.Int64N(int64(20 * w.lease))))
+		enough := time.NewTimer(c.awhile(20 * w.lease))
 		defer enough.Stop()
-		select {
-		case <-enough.C:
-			return nil
-		case <-c.dead:
-			return nil
-		case <-ctx.Done():
+		for ctx.Err() == nil {
+			select {
+			case <-enough.C:
+				if of == stormElection || !w.quiet.Load() { // else the group stays as it is
+					return nil
+				}
+			case <-c.dead:
+				return nil
+			case <-ctx.Done():
+			}
 		}
 		var lost *election.LostError
 		if errors.As(context.Cause(ctx), &lost) && lost.Reason == election.ReasonTaken && lead.Remaining() > 0 {
@@ -189,20 +214,20 @@ func (w *storm) lead(c *stormCandidate, random *rand.Rand) func(context.Context,
 	}
 }
 
-func (w *storm) begin(lead election.Leadership) *span {
-	s := &span{who: lead.ID(), token: lead.Token(), from: time.Now()}
+func (w *storm) begin(of string, lead election.Leadership) *span {
+	s := &span{of: of, who: lead.ID(), token: lead.Token(), from: time.Now()}
 	w.mu.Lock()
 	var beside *span
 	for _, other := range w.spans {
-		if other.to.IsZero() {
+		if other.of == of && other.to.IsZero() {
 			beside = other
 		}
 	}
 	w.spans = append(w.spans, s)
 	w.mu.Unlock()
-	w.say("%s leads with token %d", s.who, s.token)
+	w.say("%s leads %s with token %d", s.who, of, s.token)
 	if beside != nil {
-		w.breach("%s (token %d) leads beside %s (token %d)", s.who, s.token, beside.who, beside.token)
+		w.breach("%s (token %d) leads %s beside %s (token %d)", s.who, s.token, of, beside.who, beside.token)
 	}
 	return s
 }
@@ -211,15 +236,15 @@ func (w *storm) over(s *span) {
 	w.mu.Lock()
 	s.to = time.Now()
 	w.mu.Unlock()
-	w.say("%s leads no more", s.who)
+	w.say("%s leads %s no more", s.who, s.of)
 }
 
 // judge looks at all leaderships once they are over.
 func (w *storm) judge() {
-	slices.SortFunc(w.spans, func(a, b *span) int { return a.from.Compare(b.from) })
+	slices.SortStableFunc(w.spans, func(a, b *span) int { return cmp.Or(cmp.Compare(a.of, b.of), a.from.Compare(b.from)) })
 	for i, after := range w.spans {
-		if i > 0 && after.token <= w.spans[i-1].token {
-			w.breach("%s has token %d after %d of %s", after.who, after.token, w.spans[i-1].token, w.spans[i-1].who)
+		if i > 0 && after.of == w.spans[i-1].of && after.token <= w.spans[i-1].token {
+			w.breach("%s has token %d of %s after %d of %s", after.who, after.token, after.of, w.spans[i-1].token, w.spans[i-1].who)
 		}
 	}
 	if len(w.spans) == 0 {
@@ -244,10 +269,12 @@ func (w *storm) rage(faults int) {
 // calm heals everything, and waits until somebody leads.
 func (w *storm) calm() {
 	w.say("calm")
+	w.quiet.Store(true)
+	defer w.quiet.Store(false)
 	w.whole()
-	for began := time.Now(); !w.well(); time.Sleep(10 * time.Millisecond) {
+	for began := time.Now(); !w.isWell(); time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > stormWell {
-			w.breach("nobody leads %v after all is healed", stormWell)
+			w.breach("not well %v after all is healed: %s", stormWell, w.state())
 			return
 		}
 		w.slowest = max(w.slowest, time.Since(began))
@@ -255,15 +282,55 @@ func (w *storm) calm() {
 	w.say("well")
 }
 
-func (w *storm) well() bool {
+// isWell reports whether all serve, somebody leads, and the partitions are shared evenly.
+func (w *storm) isWell() bool {
 	for _, m := range w.servers {
 		if !m.s.Serves() {
 			return false
 		}
 	}
+	leads, owned := w.present()
+	if !w.grouped {
+		return leads != ""
+	}
+	sum, least, most := 0, stormPartitions, 0
+	for _, c := range w.running {
+		n := len(owned[c.elector.ID()])
+		sum, least, most = sum+n, min(least, n), max(most, n)
+	}
+	return leads != "" && sum == stormPartitions && most-least <= 1
+}
+
+// present returns who leads, and who owns what.
+func (w *storm) present() (leads string, owned map[string][]string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.spans, func(s *span) bool { return s.to.IsZero() })
+	owned = make(map[string][]string)
+	for _, s := range w.spans {
+		switch {
+		case !s.to.IsZero():
+		case s.of == stormElection:
+			leads = s.who
+		default:
+			owned[s.who] = append(owned[s.who], s.of)
+		}
+	}
+	return leads, owned
+}
+
+// state is who does what at present.
+func (w *storm) state() string {
+	leads, owned := w.present()
+	text := fmt.Sprintf("%q leads", leads)
+	for _, c := range w.running {
+		text += fmt.Sprintf(", %s owns %q", c.elector.ID(), owned[c.elector.ID()])
+	}
+	for _, m := range w.servers {
+		if !m.s.Serves() {
+			text += fmt.Sprintf(", server %d does not serve", m.id)
+		}
+	}
+	return text
 }
 
 // end ends all candidates and servers.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/election/partition"
 	"github.com/conclave-project/conclave/internal/bubble"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/server"
@@ -30,7 +32,8 @@ type stormServer struct {
 	stop     func() error
 }
 
-// stormCandidate is a machine with a candidate, which has no other after it.
+// stormCandidate is a machine with a candidate that is a member of a group as well, over one
+// backend, and has no other after it.
 type stormCandidate struct {
 	machine int
 	elector *election.Elector
@@ -38,6 +41,9 @@ type stormCandidate struct {
 	leaveIn atomic.Int64  // after so many answers it leaves, if that is above zero
 	vanish  func()        // ends it, and returns when nothing of it is left
 	dead    chan struct{}
+
+	mu     sync.Mutex
+	random *rand.Rand
 }
 
 // stormClock is up to two and a half per cent slow or fast, which are five between two.
@@ -58,7 +64,8 @@ func (w *storm) boot(m *stormServer) {
 	c := server.Default()
 	c.FS, c.DataDir, c.PreallocBytes, c.TickTime = m.fs, "data", 1<<20, stormTick
 	if w.random.IntN(3) == 0 {
-		c.FS = bubble.SlowDisk(m.fs, func(name string) bool { return strings.Contains(name, "/log.") }, 3*time.Second,
+		slow := func(name string) bool { return !w.quiet.Load() && strings.Contains(name, "/log.") }
+		c.FS = bubble.SlowDisk(m.fs, slow, 3*time.Second,
 			rand.New(rand.NewPCG(w.random.Uint64(), 1)))
 	}
 	c.Clock, c.Wall, c.Logger = m.clock, time.Now, slog.New(slog.DiscardHandler)
@@ -111,31 +118,62 @@ func (w *storm) stand() {
 	if w.mutant.backend != nil {
 		backend = w.mutant.backend(c.machine, queued)
 	}
-	c.elector, err = election.New(backend, "storm", election.Options{ID: fmt.Sprint("c", c.machine), Lease: w.lease,
-		Clock: its, Retry: 50 * time.Millisecond, RetryMax: time.Second, Priority: w.random.IntN(2)})
-	if err != nil {
+	options := election.Options{ID: fmt.Sprint("c", c.machine), Lease: w.lease,
+		Clock: its, Retry: 50 * time.Millisecond, RetryMax: time.Second, Priority: w.random.IntN(2)}
+	if c.elector, err = election.New(backend, stormElection, options); err != nil {
 		w.t.Fatal(err)
 	}
+	c.random = rand.New(rand.NewPCG(w.random.Uint64(), 3))
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	random := rand.New(rand.NewPCG(w.random.Uint64(), 3))
-	go func() { ended <- c.campaign(ctx, w.lead(c, random), 2*w.lease) }()
+	var ended sync.WaitGroup
+	run := func(run func(here, life context.Context) error) {
+		ended.Go(func() {
+			if err := c.campaign(ctx, 2*w.lease, run); ctx.Err() == nil {
+				w.breach("%s has ended: %v", c.elector.ID(), err)
+			}
+		})
+	}
+	lead := w.lead(c, stormElection)
+	run(func(here, _ context.Context) error { return c.elector.Run(here, lead) })
+	if w.grouped {
+		run(func(here, life context.Context) error { return w.join(c, backend, options, here, life) })
+	}
 	c.vanish = func() {
 		close(c.dead)
 		cancel()
-		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
-			w.say("%s has ended: %v", c.elector.ID(), err)
-		}
+		ended.Wait()
 		_ = queued.Close()
 	}
 	w.running = append(w.running, c)
 }
 
-// campaign campaigns, but for the times that it is away, until the context ends.
-func (c *stormCandidate) campaign(ctx context.Context, lead func(context.Context, election.Leadership) error, away time.Duration) error {
-	random := rand.New(rand.NewPCG(uint64(c.machine), 4))
+// join is a member of the group until it is to be away.
+func (w *storm) join(c *stormCandidate, backend election.Backend, options election.Options, here, life context.Context) error {
+	member, err := partition.New(backend, stormGroup, partition.Options{Partitions: stormPartitions,
+		MembersMax: 2 * stormCandidates, MaxMoves: 2, Election: options})
+	if err != nil {
+		return err
+	}
+	if c.awhile(2) == 0 { // it hands over what it has, before it is away
+		defer context.AfterFunc(here, member.Leave)()
+		here = life
+	}
+	return member.Run(here, func(ctx context.Context, p int, leads election.Leadership) error {
+		return w.lead(c, fmt.Sprint("partition ", p))(ctx, leads)
+	})
+}
+
+// awhile is some time below the limit.
+func (c *stormCandidate) awhile(limit time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Duration(c.random.Int64N(int64(limit)))
+}
+
+// campaign runs something, but for the times that it is away, until its life ends.
+func (c *stormCandidate) campaign(life context.Context, away time.Duration, run func(here, life context.Context) error) error {
 	for {
-		here, leave := context.WithCancel(ctx)
+		here, leave := context.WithCancel(life)
 		go func() {
 			defer leave()
 			select {
@@ -143,14 +181,18 @@ func (c *stormCandidate) campaign(ctx context.Context, lead func(context.Context
 			case <-here.Done():
 			}
 		}()
-		err := c.elector.Run(here, lead)
+		err := run(here, life)
+		over := here.Err() == nil
 		leave()
-		if ctx.Err() != nil || !errors.Is(err, context.Canceled) {
+		switch {
+		case life.Err() != nil:
+			return nil
+		case over, err != nil && !errors.Is(err, context.Canceled):
 			return err
 		}
 		select {
-		case <-time.After(time.Duration(random.Float64() * random.Float64() * float64(away))):
-		case <-ctx.Done():
+		case <-time.After(c.awhile(away)):
+		case <-life.Done():
 		}
 	}
 }

@@ -73,7 +73,7 @@ func TestElectionStormsFindMutants(t *testing.T) {
 			for seed := uint64(1); seed <= 20; seed++ {
 				why := ""
 				synctest.Test(t, func(t *testing.T) {
-					w := newStorm(t, seed, mutant)
+					w := newStorm(t, seed, mutant, false)
 					w.rage(80)
 					w.end()
 					w.judge()
