@@ -115,6 +115,7 @@ func newStorm(t *testing.T, seed uint64, mutant *stormMutant, grouped bool) *sto
 	w.lease = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}[w.random.IntN(3)]
 	far := []time.Duration{0, time.Millisecond, 15 * time.Millisecond, w.lease / 60}[w.random.IntN(4)]
 	if grouped {
+		far = min(far, w.lease/200) // to take a partition are twenty ways there and back
 	}
 	w.net = bubble.NewNet(far)
 	w.syncLimit = 5 + w.random.IntN(10)
