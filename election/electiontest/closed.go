@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -20,7 +19,7 @@ func closing(_ Suite, _ election.Traits, b election.Backend) string {
 // that waits for nothing, and stops the Elector then. The function takes its time,
 // half of what is left until its deadline: nobody else leads meanwhile.
 func testClosed(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	backend := s.openOne(t, url)
 	ctx, stop := context.WithCancel(s.within(t))
 	defer stop()
@@ -35,7 +34,7 @@ func testClosed(t *testing.T, s Suite) {
 			select {
 			case token := <-b.events.elected: // beside this one
 				b.events.elected <- token
-			case <-time.After(lead.Deadline().Sub(clock.Now()) / 2):
+			case <-time.After(lead.Deadline().Sub(s.clock.Now()) / 2):
 			}
 			return nil
 		}))

@@ -51,10 +51,10 @@ func testCost(t *testing.T, s Suite) {
 		}()
 	}
 	before = received(links[:])
-	released := clock.Now()
+	released := s.clock.Now()
 	s.release(t, backend, held)
 	first := await(t, s, "one of the waiters is granted", granted)
-	s.recorder.sampleMs(FigureRelease, clock.Now().Sub(released))
+	s.recorder.sampleMs(FigureRelease, s.clock.Now().Sub(released))
 	awaitQuiet(links[:], idleFor/3)
 	after = received(links[:])
 	woken := 0

@@ -8,20 +8,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
 func testKilled(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	a := s.startProcess(t, h, order{URL: url, Election: "killed", ID: "a"})
 	first := a.awaitElected()
 	b := s.startProcess(t, h, order{URL: url, Election: "killed", ID: "b"})
 	b.awaitWaiting(url, "killed")
 	a.kill()
-	killed := clock.Now()
+	killed := s.clock.Now()
 	second := b.awaitElected()
-	took := clock.Now().Sub(killed)
+	took := s.clock.Now().Sub(killed)
 	s.recorder.sampleMs(FigureKill, took)
 	if took > s.handover() {
 		t.Errorf("the handover took %v with a lease of %v", took, s.Lease)
@@ -36,7 +35,7 @@ func testKilled(t *testing.T, s Suite) {
 // testKilledAgain kills each holder some moments after its election, the first
 // at once.
 func testKilledAgain(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	rounds := 20
 	if s.recorder.report.Traits.Expires {
 		rounds = 3 // each costs a lease
@@ -59,7 +58,7 @@ func testKilledAgain(t *testing.T, s Suite) {
 // the other leads meanwhile; where they do not, it leads after the thaw. In
 // both the frozen one must not lead for one moment longer.
 func testFrozen(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	a := s.startProcess(t, h, order{URL: url, Election: "frozen", ID: "a"})
 	first := a.awaitElected()
 	b := s.startProcess(t, h, order{URL: url, Election: "frozen", ID: "b"})
@@ -83,7 +82,7 @@ func testFrozen(t *testing.T, s Suite) {
 
 // testResigned lets two candidates resign in turns.
 func testResigned(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	leader := s.startProcess(t, h, order{URL: url, Election: "resigned", ID: "a"})
 	token := leader.awaitElected()
 	<-leader.campaigning
@@ -177,7 +176,7 @@ func testStoppedWaiter(t *testing.T, s Suite) {
 // testLostReplies loses the reply to a grant: the elector withdraws the claim
 // and is elected with another, and nobody has to wait for a lease.
 func testLostReplies(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	backend := NewFaulty(s.Open(t, url))
 	backend.LoseReplies("acquire", 2)
 	backend.LoseReplies("release", 1)
@@ -195,7 +194,7 @@ func testLostReplies(t *testing.T, s Suite) {
 // testLateReplies delays the answers of renewals beyond the lease: they arrive
 // and must not count.
 func testLateReplies(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	backend := NewFaulty(s.Open(t, url))
 	elector := s.newElector(t, backend, "late", election.Options{Once: true, ID: "a"})
 	err := elector.Run(s.within(t), h.leads(func(ctx context.Context, lead election.Leadership) error {
@@ -215,7 +214,7 @@ func testLateReplies(t *testing.T, s Suite) {
 
 // testCut cuts the leader off and lets another campaign.
 func testCut(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	backend, cut, clear := s.cuttable(t, url)
 	first := s.newElector(t, backend, "cut", election.Options{Once: true, ID: "a"})
 	second := s.newElector(t, s.Open(t, url), "cut", election.Options{Once: true, ID: "b"})
@@ -239,16 +238,16 @@ func testCut(t *testing.T, s Suite) {
 // testResignedCut resigns when the store cannot be told (scenario-E14): it takes no
 // longer than a lease, and the others lead when it has expired.
 func testResignedCut(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	backend, cut, clear := s.cuttable(t, url)
 	a := s.run(t, h, backend, "cut", election.Options{Once: true, ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
 	cut()
-	began := clock.Now()
+	began := s.clock.Now()
 	if err := a.elector.Resign(s.within(t)); err != nil {
 		t.Errorf("Resign returned %v", err)
 	}
-	if took := clock.Now().Sub(began); took > s.handover() {
+	if took := s.clock.Now().Sub(began); took > s.handover() {
 		t.Errorf("resigning took %v", took)
 	}
 	await(t, s, "Run of a returns", a.ended)
@@ -266,7 +265,7 @@ func testResignedCut(t *testing.T, s Suite) {
 
 // testOneLoss ends leaderships in many ways.
 func testOneLoss(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	backend := NewFaulty(s.Open(t, url))
 	m := s.run(t, h, backend, "loss", election.Options{ID: "a"})
 	faults := []func(){
@@ -326,14 +325,14 @@ func (s Suite) cuttable(t *testing.T, url string) (backend election.Backend, cut
 }
 
 func testReleaseRaces(t *testing.T, s Suite) {
-	h := &history{}
+	h := s.newHistory()
 	const candidates, turns = 8, 5
 	s.compete(t, h, "races", candidates, turns)
 	s.verify(t, h, candidates*turns)
 }
 
 func testHundred(t *testing.T, s Suite) {
-	h := &history{}
+	h := s.newHistory()
 	s.compete(t, h, "hundred", 100, 1)
 	s.verify(t, h, 100)
 }

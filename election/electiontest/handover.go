@@ -13,6 +13,8 @@ import (
 
 // warmer is a candidate's Options.Warm that counts its calls and can fail.
 type warmer struct {
+	clock clock.Clock
+
 	mu    sync.Mutex
 	calls int
 	fail  error
@@ -28,7 +30,7 @@ func (w *warmer) warm(context.Context) error {
 	defer w.mu.Unlock()
 	w.calls++
 	if w.fail == nil {
-		w.last = clock.Now()
+		w.last = w.clock.Now()
 	}
 	return w.fail
 }
@@ -65,8 +67,8 @@ func (s Suite) transfer(t testing.TB, from *member, to string) {
 // testTransfer hands over to and fro between two while a third waits
 // before both.
 func testTransfer(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
-	var warmers [2]warmer
+	h, url := s.newHistory(), s.URL(t)
+	warmers := [2]*warmer{{clock: s.clock}, {clock: s.clock}}
 	var members [2]*member
 	start := func(i int, id string) {
 		members[i] = s.run(t, h, s.Open(t, url), "transfer",
@@ -108,7 +110,7 @@ func testTransfer(t *testing.T, s Suite) {
 }
 
 func testTransferToNobody(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	a := s.run(t, h, s.Open(t, url), "nobody", election.Options{Once: true, ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
 	b := s.run(t, h, s.Open(t, url), "nobody", election.Options{Once: true, ID: "b"})
@@ -137,7 +139,7 @@ func testNomineeDies(t *testing.T, s Suite) {
 		testNomineeLeaves(t, s)
 		return
 	}
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	backend := s.Open(t, url)
 	leader := s.run(t, h, backend, "dying", election.Options{Once: true, ID: "leader"})
 	await(t, s, "the leader is elected", leader.events.elected)
@@ -169,7 +171,7 @@ func testNomineeDies(t *testing.T, s Suite) {
 
 // nomineeDiesReady kills a nominee that is ready before it can be granted.
 func (s Suite) nomineeDiesReady(t *testing.T) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	backend := s.Open(t, url)
 	grant := s.acquire(t, backend, s.newClaim("ready", "leader"))
 	c := s.startProcess(t, h, order{URL: url, Election: "ready", ID: "c"})
@@ -222,8 +224,8 @@ func testNomineeLeaves(t *testing.T, s Suite) {
 // testNomineeNotReady lets the chosen one fail to warm up, and be chosen again
 // when it can.
 func testNomineeNotReady(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
-	failing := &warmer{fail: errors.New("no cache")}
+	h, url := s.newHistory(), s.URL(t)
+	failing := &warmer{clock: s.clock, fail: errors.New("no cache")}
 	a := s.run(t, h, s.Open(t, url), "failing", election.Options{Once: true, ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
 	b := s.run(t, h, s.Open(t, url), "failing", election.Options{Once: true, ID: "b", Warm: failing.warm})
@@ -247,11 +249,11 @@ func testNomineeNotReady(t *testing.T, s Suite) {
 }
 
 func testPriority(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	a := s.run(t, h, s.Open(t, url), "priority", election.Options{ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
 	for round := range 2 {
-		warm := &warmer{}
+		warm := &warmer{clock: s.clock}
 		b := s.run(t, h, s.Open(t, url), "priority", election.Options{Once: true, ID: "b", Priority: 10, Warm: warm.warm})
 		await(t, s, "the preferred one is elected", b.events.elected)
 		if reason := await(t, s, "the other gives way", a.events.lost); reason != election.ReasonTransferred {

@@ -15,7 +15,7 @@ var errSick = errors.New("sick on purpose")
 // testHealth makes a leader sick: it gives up, another can lead, and it does
 // not campaign until it is well.
 func testHealth(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	var sick atomic.Bool
 	checks := make(chan struct{}, toldMax)
 	a := s.run(t, h, s.Open(t, url), "health", election.Options{ID: "a",

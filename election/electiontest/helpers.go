@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -19,9 +18,9 @@ import (
 func (h *history) leads(function func(context.Context, election.Leadership) error,
 ) func(context.Context, election.Leadership) error {
 	return func(ctx context.Context, lead election.Leadership) error {
-		b := span{who: lead.ID(), token: lead.Token(), from: clock.Now()}
+		b := span{who: lead.ID(), token: lead.Token(), from: h.clock.Now()}
 		err := function(ctx, lead)
-		b.to = clock.Now()
+		b.to = h.clock.Now()
 		h.add(b)
 		return err
 	}
@@ -91,7 +90,7 @@ func (c *tally) count(kind election.EventKind) int {
 // newElector returns a candidate that tries again soon.
 func (s Suite) newElector(t testing.TB, b election.Backend, name string, o election.Options) *election.Elector {
 	t.Helper()
-	o.Lease, o.Retry, o.RetryMax = cmp.Or(o.Lease, s.Lease), 10*time.Millisecond, 100*time.Millisecond
+	o.Lease, o.Retry, o.RetryMax, o.Clock = cmp.Or(o.Lease, s.Lease), 10*time.Millisecond, 100*time.Millisecond, s.clock
 	elector, err := election.New(b, name, o)
 	if err != nil {
 		t.Fatal(err)

@@ -21,9 +21,13 @@ type span struct {
 
 // history collects spans and judges them.
 type history struct {
+	clock clock.Clock // of those that lead in this process
+
 	mu    sync.Mutex
 	spans []span
 }
+
+func (s Suite) newHistory() *history { return &history{clock: s.clock} }
 
 func (h *history) add(b span) {
 	h.mu.Lock()
@@ -37,11 +41,12 @@ func (h *history) len() int {
 	return len(h.spans)
 }
 
-// sorted returns the spans in the order in which they began.
+// sorted returns the spans in the order in which they began, or ended where they began at once: in
+// a bubble no time need pass.
 func (h *history) sorted() []span {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	slices.SortFunc(h.spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	slices.SortStableFunc(h.spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	return slices.Clone(h.spans)
 }
 
@@ -70,7 +75,8 @@ func (h *history) judge() verdict {
 			v.wrong = append(v.wrong, fmt.Sprintf("%s was elected with token %d after %s with token %d",
 				after.who, after.token, before.who, before.token))
 		}
-		if overlap := min(longest.to, after.to).Sub(after.from); overlap > 0 {
+		if after.from < longest.to {
+			overlap := min(longest.to, after.to).Sub(after.from)
 			v.overlapMax = max(v.overlapMax, overlap)
 			v.wrong = append(v.wrong, fmt.Sprintf("%s (token %d) led beside %s (token %d) for %v",
 				after.who, after.token, longest.who, longest.token, overlap))

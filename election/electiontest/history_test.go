@@ -28,4 +28,9 @@ func TestJudgeSeesOverlapsAndTokensThatDoNotGrow(t *testing.T) {
 			t.Errorf("%s: wrong: %q", c.name, v.wrong)
 		}
 	}
+	for overlaps, spans := range map[int][]span{1: {{"a", 1, 0, 10 * ms}, {"b", 2, 5 * ms, 5 * ms}}, 0: {{"a", 1, 0, 0}, {"b", 2, 0, 0}}} {
+		if h := (&history{spans: spans}); len(h.judge().wrong) != overlaps {
+			t.Errorf("of leaderships in no time: %q", h.judge().wrong)
+		}
+	}
 }

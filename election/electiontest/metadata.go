@@ -36,7 +36,7 @@ func sees(traits election.Traits, leader election.Waiter, waiters ...election.Wa
 // transfer and a release; what they say in the next campaign; and nothing of one that
 // says nothing.
 func testMetadata(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	backend := s.Open(t, url)
 	traits := backend.Traits()
 	a, b := election.Waiter{ID: "a", Metadata: allBytes()}, election.Waiter{ID: "b", Metadata: []byte("\n\xff\xfe \"b\" \x00\n")}

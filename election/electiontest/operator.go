@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -17,7 +16,7 @@ func (s Suite) operator(t testing.TB, url string) election.Operator {
 
 // testRequests asks the leader through the store to resign and to hand over.
 func testRequests(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	op := s.operator(t, url)
 	if err := op.Ask(s.within(t), "asked", election.Request{}); !errors.Is(err, election.ErrNoLeader) {
 		t.Errorf("a request of nobody returned %v", err)
@@ -29,7 +28,7 @@ func testRequests(t *testing.T, s Suite) {
 	await(t, s, "b campaigns", b.events.campaign)
 	s.awaitWaiting(t, url, "asked", "b")
 
-	asked := clock.Now()
+	asked := s.clock.Now()
 	s.ask(t, op, election.Request{By: "the suite", Token: first})
 	if reason := await(t, s, "a honours the request", a.events.lost); reason != election.ReasonResigned {
 		t.Errorf("a ended for the reason %v", reason)
@@ -42,7 +41,7 @@ func testRequests(t *testing.T, s Suite) {
 		}
 		return over
 	})
-	s.recorder.sampleMs(FigureRequest, clock.Now().Sub(asked))
+	s.recorder.sampleMs(FigureRequest, s.clock.Now().Sub(asked))
 	// What was asked of a leadership that is over is of no concern to this one.
 	_ = op.Ask(s.within(t), "asked", election.Request{Token: first})
 	if _, nominates := op.(election.Nominator); nominates {
@@ -61,7 +60,7 @@ func testRequests(t *testing.T, s Suite) {
 // when it can.
 func (s Suite) askAgain(t *testing.T, h *history, op election.Operator, url string, leader *member) {
 	t.Helper()
-	w := warmer{fail: errors.New("it cannot get ready")}
+	w := warmer{clock: s.clock, fail: errors.New("it cannot get ready")}
 	broken := s.run(t, h, s.Open(t, url), "asked", election.Options{ID: "c", Warm: w.warm})
 	await(t, s, "c campaigns", broken.events.campaign)
 	s.awaitWaiting(t, url, "asked", "c")
@@ -103,7 +102,7 @@ func (s Suite) askTransfer(t testing.TB, op election.Operator, url string, leade
 
 // testHistory lets leaderships end in all ways and compares what is remembered.
 func testHistory(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	op := s.operator(t, url)
 	var want []election.Tenure
 	ended := func(id string, token election.Token, reason string) {

@@ -5,16 +5,15 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
 // testDeleted deletes the election under its leader (scenario-E10), and under nobody:
 // its tokens grow on (scenario-E12).
 func testDeleted(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	elector := s.newElector(t, s.Open(t, url), "deleted", election.Options{Once: true, ID: "a"})
-	began := clock.Now()
+	began := s.clock.Now()
 	err := elector.Run(s.within(t), h.leads(func(ctx context.Context, _ election.Leadership) error {
 		s.Delete(t, url, "deleted")
 		<-ctx.Done()
@@ -23,7 +22,7 @@ func testDeleted(t *testing.T, s Suite) {
 	if !errors.Is(err, election.ErrLost) {
 		t.Errorf("Run returned %v", err)
 	}
-	if took := clock.Now().Sub(began); took > s.handover() {
+	if took := s.clock.Now().Sub(began); took > s.handover() {
 		t.Errorf("stepping down took %v", took)
 	}
 	for range 3 {
@@ -40,7 +39,7 @@ func testDeleted(t *testing.T, s Suite) {
 
 // testRestarted kills the store under a leader while another candidate waits.
 func testRestarted(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	a := s.run(t, h, s.Open(t, url), "restarted", election.Options{ID: "a"})
 	first := await(t, s, "a is elected", a.events.elected)
 	b := s.run(t, h, s.Open(t, url), "restarted", election.Options{ID: "b"})
@@ -60,7 +59,7 @@ func testRestarted(t *testing.T, s Suite) {
 // testLeft counts what the store keeps after candidates have come and gone:
 // no more than after the first one.
 func testLeft(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	round := func() {
 		a, b := s.Open(t, url), s.Open(t, url)
 		grant := s.acquire(t, a, s.newClaim("left", "a"))

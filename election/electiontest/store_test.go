@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
 )
@@ -16,12 +15,12 @@ func TestMemoryStorePassesTheSuite(t *testing.T) {
 	s := electiontest.Suite{
 		Open: func(_ testing.TB, url string) election.Backend { return stores[url] },
 		URL: func(t testing.TB) string {
-			stores[t.Name()] = electiontest.NewStore(nil)
+			stores[t.Name()] = electiontest.NewStore(electiontest.VirtualClock(1))
 			return t.Name()
 		},
 		Delete:   func(_ testing.TB, url, name string) { stores[url].Take(name) },
 		Left:     func(_ testing.TB, url string) int { return stores[url].Len() },
-		InMemory: true,
+		InMemory: true, Virtual: true,
 	}
 	if os.Getenv(mutantEnv) == "lease-from-answer" {
 		s.OpenTroubled = func(_ testing.TB, url string) (election.Backend, electiontest.Trouble) {
@@ -50,7 +49,7 @@ func (f fromAnswer) Heal() {
 
 func (f fromAnswer) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	grant, err := f.Faulty.Acquire(ctx, claim)
-	grant.Sent = clock.Now()
+	grant.Sent = electiontest.VirtualClock(1).Now()
 	return grant, err
 }
 

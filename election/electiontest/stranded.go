@@ -5,7 +5,6 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -13,7 +12,7 @@ import (
 // while new ones work: it must find out by itself, and lead when its turn comes.
 // Then the same is done to the leader: it leads on, or is told in time.
 func testStranded(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	backend, link := s.strandable(t, url)
 	a := s.run(t, h, s.Open(t, url), "stranded", election.Options{Once: true, ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
@@ -21,10 +20,10 @@ func testStranded(t *testing.T, s Suite) {
 	await(t, s, "b campaigns", b.events.campaign)
 	s.awaitWaiting(t, url, "stranded", "b")
 	link.Strand()
-	died := clock.Now()
+	died := s.clock.Now()
 	a.end(t, s)
 	await(t, s, "b is elected though its connections are dead", b.events.elected)
-	s.recorder.sampleMs(FigureStranded, clock.Now().Sub(died))
+	s.recorder.sampleMs(FigureStranded, s.clock.Now().Sub(died))
 	link.Strand()
 	c := s.newElector(t, s.Open(t, url), "stranded", election.Options{Once: true, ID: "c"})
 	ran := make(chan error, 1)

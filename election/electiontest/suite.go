@@ -21,8 +21,10 @@ package electiontest
 import (
 	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -65,7 +67,11 @@ type Suite struct {
 	Elections int
 	// InMemory leaves out what needs a second process.
 	InMemory bool
+	// Virtual runs each test in a bubble of testing/synctest, where no machine is too slow. URL and
+	// Open are called in it: nothing waits outside, and what has a clock counts on VirtualClock(1).
+	Virtual bool
 
+	clock    clock.Clock
 	recorder *recorder
 }
 
@@ -217,7 +223,8 @@ func Run(t *testing.T, s Suite) {
 	if s.Elections == 0 {
 		s.Elections = 2000
 	}
-	backend := s.Open(t, s.URL(t))
+	var backend election.Backend
+	s.bubble(t, func(t *testing.T, s Suite) { backend = s.Open(t, s.URL(t)) })
 	traits := backend.Traits()
 	s.recorder = newRecorder(s, traits, backend)
 	for _, one := range tests {
@@ -228,7 +235,7 @@ func Run(t *testing.T, s Suite) {
 		began, ran := time.Now(), false
 		passed := t.Run(one.name, func(t *testing.T) {
 			ran = true
-			one.run(t, s)
+			s.bubble(t, one.run)
 		})
 		if ran { // -run may have chosen others
 			s.recorder.ran(one.name, passed, time.Since(began))
@@ -237,6 +244,19 @@ func Run(t *testing.T, s Suite) {
 	if err := s.recorder.write(t.Name()); err != nil {
 		t.Error(err)
 	}
+}
+
+// bubble runs a test on the clock of the machine, or on that of a bubble of its own.
+func (s Suite) bubble(t *testing.T, run func(*testing.T, Suite)) {
+	if !s.Virtual {
+		s.clock = clock.System()
+		run(t, s)
+		return
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s.clock = VirtualClock(1)
+		run(t, s)
+	})
 }
 
 // patience is how long the suite waits for what must happen. It is far above

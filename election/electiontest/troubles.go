@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -76,7 +75,7 @@ func (c callTrouble) Heal() {
 // leader then leads by right. When the disk is fast again, both get their turn,
 // and no grant is left that nobody holds.
 func testSlow(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	backendA, troubleA := s.troubled(t, url)
 	backendB, troubleB := s.troubled(t, url)
 	a := s.run(t, h, backendA, "slow", election.Options{ID: "a"})
@@ -103,7 +102,7 @@ func testSlow(t *testing.T, s Suite) {
 // leader stops in time, or leads by right, and a waiter keeps nobody from
 // leading, though the store does what it asks.
 func testMute(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	backend, trouble := s.troubled(t, url)
 	a := s.run(t, h, backend, "mute", election.Options{ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
@@ -125,10 +124,10 @@ func testMute(t *testing.T, s Suite) {
 	trouble.Mute()
 	c := s.run(t, h, s.Open(t, url), "mute", election.Options{Once: true, ID: "c"})
 	await(t, s, "c campaigns", c.events.campaign)
-	muted := clock.Now()
+	muted := s.clock.Now()
 	b.end(t, s)
 	await(t, s, "c is elected, after one who is told nothing", c.events.elected)
-	s.recorder.sampleMs(FigureMute, clock.Now().Sub(muted))
+	s.recorder.sampleMs(FigureMute, s.clock.Now().Sub(muted))
 	trouble.Heal()
 	s.inTurn(t, h, url, "mute", c, a)
 	s.verify(t, h, -1)
@@ -138,12 +137,12 @@ func testMute(t *testing.T, s Suite) {
 // long it took until a new one led after them: nobody has left anything behind.
 func (s Suite) inTurn(t *testing.T, h *history, url, name string, leader, other *member) time.Duration {
 	t.Helper()
-	began := clock.Now()
+	began := s.clock.Now()
 	leader.end(t, s)
 	s.awaitView(t, url, name, func(v election.View) bool { return v.Leader == other.elector.ID() })
 	other.end(t, s)
 	next := s.run(t, h, s.Open(t, url), name, election.Options{Once: true, ID: "next"})
 	await(t, s, "a new candidate is elected", next.events.elected)
 	next.end(t, s)
-	return clock.Now().Sub(began)
+	return s.clock.Now().Sub(began)
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 )
 
@@ -18,7 +17,7 @@ import (
 // testBlockedUser blocks OnEvent and OnStuck of a leader whose link is cut: its
 // context ends in time all the same, and another leads.
 func testBlockedUser(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	backend, cut, clear := s.cuttable(t, url)
 	let := make(chan struct{})
 	unblock := sync.OnceFunc(func() { close(let) })
@@ -54,7 +53,7 @@ func testBlockedUser(t *testing.T, s Suite) {
 
 // testHungCheck lets the health check of a leader hang, deaf to its context.
 func testHungCheck(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	hang, let := make(chan struct{}), make(chan struct{})
 	unblock := sync.OnceFunc(func() { close(let) })
 	defer unblock()
@@ -82,7 +81,7 @@ func testHungCheck(t *testing.T, s Suite) {
 // testPanics lets a leader's function panic, and then a health check: the panic of
 // the function comes out of Run when the election has been released.
 func testPanics(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	first := s.newElector(t, s.Open(t, url), "panics", election.Options{Once: true, ID: "a"})
 	panicked := make(chan any, 1)
 	go func() {
@@ -94,7 +93,7 @@ func testPanics(t *testing.T, s Suite) {
 	if value := await(t, s, "Run panics", panicked); value == nil {
 		t.Error("the panic was swallowed")
 	}
-	began := clock.Now()
+	began := s.clock.Now()
 	var panics sync.Once
 	b := s.run(t, h, s.Open(t, url), "panics", election.Options{Once: true, ID: "b", HealthEvery: 20 * time.Millisecond, HealthFailures: 1000,
 		Health: func(context.Context) (err error) {
@@ -102,7 +101,7 @@ func testPanics(t *testing.T, s Suite) {
 			return nil
 		}})
 	await(t, s, "b is elected", b.events.elected)
-	if took := clock.Now().Sub(began); took > s.handover() {
+	if took := s.clock.Now().Sub(began); took > s.handover() {
 		t.Errorf("the next one was elected %v after a panic", took)
 	}
 	b.end(t, s)
@@ -115,7 +114,7 @@ func testPanics(t *testing.T, s Suite) {
 // testHungWarm transfers to a candidate that never gets ready: the leader leads on,
 // and when it resigns the election goes on.
 func testHungWarm(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	let := make(chan struct{})
 	unblock := sync.OnceFunc(func() { close(let) })
 	defer unblock()
@@ -142,7 +141,7 @@ func testHungWarm(t *testing.T, s Suite) {
 
 // testPanicOfWarm transfers to a candidate whose warm-up panics.
 func testPanicOfWarm(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	called := make(chan struct{}, toldMax)
 	a := s.run(t, h, s.Open(t, url), "panic", election.Options{Once: true, ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
@@ -167,7 +166,7 @@ func testPanicOfWarm(t *testing.T, s Suite) {
 // it give up: its warm-ups never run beside each other, and none goes on when its Run
 // has returned.
 func testWarmOnce(t *testing.T, s Suite) {
-	h, url := &history{}, s.URL(t)
+	h, url := s.newHistory(), s.URL(t)
 	var running, most, calls atomic.Int32
 	a := s.run(t, h, s.Open(t, url), "once", election.Options{Once: true, ID: "a", WarmLimit: s.Lease})
 	await(t, s, "a is elected", a.events.elected)

@@ -13,13 +13,13 @@ func TestSuite(t *testing.T) {
 	var stores sync.Map
 	electiontest.Run(t, electiontest.Suite{
 		URL: func(t testing.TB) string {
-			stores.Store(t.Name(), record.NewMemory(nil))
+			stores.Store(t.Name(), record.NewMemory(electiontest.VirtualClock(1)))
 			return t.Name()
 		},
 		Open: func(_ testing.TB, url string) election.Backend {
 			store, _ := stores.Load(url)
-			return record.New(store.(*record.Memory), record.Options{})
+			return record.New(store.(*record.Memory), record.Options{Clock: electiontest.VirtualClock(1)})
 		},
-		InMemory: true,
+		InMemory: true, Virtual: true,
 	})
 }

@@ -18,16 +18,16 @@ import (
 )
 
 // Clock returns a clock on the time of the bubble that runs at another rate, 1 being the right
-// one.
-func Clock(rate float64) clock.Clock { return virtual{time.Now(), rate} }
+// one. All of one rate show the same.
+func Clock(rate float64) clock.Clock { return virtual{rate} }
 
-type virtual struct {
-	start time.Time
-	rate  float64
-}
+// start is when each bubble begins.
+var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+type virtual struct{ rate float64 }
 
 func (v virtual) Now() clock.Instant {
-	return clock.Instant(v.rate*float64(time.Since(v.start))) + 1
+	return clock.Instant(v.rate*float64(time.Since(start))) + 1
 }
 
 func (v virtual) Timer(at clock.Instant) clock.Timer {
