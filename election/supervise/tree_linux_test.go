@@ -30,10 +30,10 @@ func TestNumberThatHasPassedToAnotherProcessIsNotSignalled(t *testing.T) {
 	before := found
 	before.started-- // who had the number before
 	before.signal(syscall.SIGTERM)
-	found.signal(syscall.SIGINT) // the first signal that arrives is what it dies of
+	found.signal(syscall.SIGUSR1) // the first signal that arrives is what it dies of
 	_ = command.Wait()
 	status, ok := command.ProcessState.Sys().(syscall.WaitStatus)
-	if !ok || !status.Signaled() || status.Signal() != syscall.SIGINT {
+	if !ok || !status.Signaled() || status.Signal() != syscall.SIGUSR1 {
 		t.Errorf("it ended with %v, by the signal that was for another", command.ProcessState)
 	}
 }
