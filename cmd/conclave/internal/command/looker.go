@@ -68,7 +68,7 @@ func (l *looker) all(ctx context.Context, s *session, next *ensemble.Config) ([]
 		for seen := false; one.Client != ""; seen = true {
 			now := one
 			now.Why = l.look(ctx, &now, last)
-			if !seen || now.Why == "" || ctx.Err() == nil { // a look for which there was no time tells less than the one before
+			if !seen || now.Why == "" || !isOver(ctx) { // a look for which there was no time tells less than the one before
 				one = now
 			}
 			if one.Why == "" || !l.pause(ctx) {
@@ -94,6 +94,13 @@ func (l *looker) each(n int, f func(i int)) {
 		})
 	}
 	all.Wait()
+}
+
+// isOver reports whether a context has ended, or is about to: a connection with its deadline may end
+// before it.
+func isOver(ctx context.Context) bool {
+	at, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && !time.Now().Before(at)
 }
 
 // pause waits until the next look, and reports whether there is time for one.
