@@ -89,7 +89,7 @@ func TestProbesFollowACandidate(t *testing.T) {
 
 func TestProbeFailsWhenTheFunctionIsStuck(t *testing.T) {
 	store := electiontest.NewStore(nil)
-	e := newElector(t, store, election.Options{Once: true, ID: "a", Lease: 200 * time.Millisecond, EndLimit: 10 * time.Millisecond})
+	e := newElector(t, store, election.Options{Once: true, ID: "a", Lease: time.Minute, EndLimit: 10 * time.Millisecond})
 	goOn, ended := make(chan struct{}), make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	go func() {
