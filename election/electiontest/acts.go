@@ -171,7 +171,7 @@ func (a *acts) history() *history {
 	return &history{spans: a.spans}
 }
 
-// guardian returns the process id of the guardian of a run.
+// guardian returns the process id of the guardian of a run, 0 if it has none: it does not lead.
 func (p *process) guardian() int {
 	p.t.Helper()
 	pid := p.command.Process.Pid
@@ -190,6 +190,5 @@ func (p *process) guardian() int {
 			}
 		}
 	}
-	p.t.Fatalf("the run %s has no guardian", p.id)
-	panic("unreachable")
+	return 0
 }

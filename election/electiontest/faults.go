@@ -180,7 +180,7 @@ func testLostReplies(t *testing.T, s Suite) {
 	backend := NewFaulty(s.Open(t, url))
 	backend.LoseReplies("acquire", 2)
 	backend.LoseReplies("release", 1)
-	elector := s.newElector(t, backend, "lost", election.Options{Once: true, ID: "a"})
+	elector := s.calm().newElector(t, backend, "lost", election.Options{Once: true, ID: "a"})
 	if err := elector.Run(s.within(t), h.leads(atOnce)); err != nil {
 		t.Fatal(err)
 	}

@@ -64,6 +64,17 @@ func (s Suite) transfer(t testing.TB, from *member, to string) {
 	}
 }
 
+// handOver returns when the other one leads: one hands over to it, if it leads, as often as it does.
+func (s Suite) handOver(t testing.TB, from, to *member) {
+	t.Helper()
+	for ctx := s.within(t); !to.elector.IsLeader(); time.Sleep(10 * time.Millisecond) {
+		err := from.elector.TransferTo(ctx, to.elector.ID())
+		if ctx.Err() != nil {
+			t.Fatalf("transfer from %s to %s: %v", from.elector.ID(), to.elector.ID(), err)
+		}
+	}
+}
+
 // testTransfer hands over to and fro between two while a third waits
 // before both.
 func testTransfer(t *testing.T, s Suite) {
@@ -71,13 +82,13 @@ func testTransfer(t *testing.T, s Suite) {
 	warmers := [2]*warmer{{clock: s.clock}, {clock: s.clock}}
 	var members [2]*member
 	start := func(i int, id string) {
-		members[i] = s.run(t, h, s.Open(t, url), "transfer",
+		members[i] = s.calm().run(t, h, s.Open(t, url), "transfer",
 			election.Options{ID: id, Warm: warmers[i].warm})
 	}
 	start(0, "a")
 	await(t, s, "a is elected", members[0].events.elected)
 	await(t, s, "a has campaigned", members[0].events.campaign)
-	between := s.run(t, h, s.Open(t, url), "transfer", election.Options{Once: true, ID: "between"})
+	between := s.calm().run(t, h, s.Open(t, url), "transfer", election.Options{Once: true, ID: "between"})
 	s.awaitWaiting(t, url, "transfer", "between")
 	start(1, "c")
 	const rounds = 6
@@ -111,9 +122,9 @@ func testTransfer(t *testing.T, s Suite) {
 
 func testTransferToNobody(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
-	a := s.run(t, h, s.Open(t, url), "nobody", election.Options{Once: true, ID: "a"})
+	a := s.calm().run(t, h, s.Open(t, url), "nobody", election.Options{Once: true, ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
-	b := s.run(t, h, s.Open(t, url), "nobody", election.Options{Once: true, ID: "b"})
+	b := s.calm().run(t, h, s.Open(t, url), "nobody", election.Options{Once: true, ID: "b"})
 	await(t, s, "b campaigns", b.events.campaign)
 	s.awaitWaiting(t, url, "nobody", "b")
 	for _, id := range []string{"nobody", "a"} {
@@ -141,7 +152,7 @@ func testNomineeDies(t *testing.T, s Suite) {
 	}
 	h, url := s.newHistory(), s.URL(t)
 	backend := s.Open(t, url)
-	leader := s.run(t, h, backend, "dying", election.Options{Once: true, ID: "leader"})
+	leader := s.calm().run(t, h, backend, "dying", election.Options{Once: true, ID: "leader"})
 	await(t, s, "the leader is elected", leader.events.elected)
 	b := s.startProcess(t, h, order{URL: url, Election: "dying", ID: "b", WarmFor: -1})
 	b.awaitWaiting(url, "dying")
@@ -226,9 +237,9 @@ func testNomineeLeaves(t *testing.T, s Suite) {
 func testNomineeNotReady(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	failing := &warmer{clock: s.clock, fail: errors.New("no cache")}
-	a := s.run(t, h, s.Open(t, url), "failing", election.Options{Once: true, ID: "a"})
+	a := s.calm().run(t, h, s.Open(t, url), "failing", election.Options{Once: true, ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
-	b := s.run(t, h, s.Open(t, url), "failing", election.Options{Once: true, ID: "b", Warm: failing.warm})
+	b := s.calm().run(t, h, s.Open(t, url), "failing", election.Options{Once: true, ID: "b", Warm: failing.warm})
 	await(t, s, "b campaigns", b.events.campaign)
 	s.awaitWaiting(t, url, "failing", "b")
 	calls := 0
@@ -250,11 +261,11 @@ func testNomineeNotReady(t *testing.T, s Suite) {
 
 func testPriority(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
-	a := s.run(t, h, s.Open(t, url), "priority", election.Options{ID: "a"})
+	a := s.calm().run(t, h, s.Open(t, url), "priority", election.Options{ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
 	for round := range 2 {
 		warm := &warmer{clock: s.clock}
-		b := s.run(t, h, s.Open(t, url), "priority", election.Options{Once: true, ID: "b", Priority: 10, Warm: warm.warm})
+		b := s.calm().run(t, h, s.Open(t, url), "priority", election.Options{Once: true, ID: "b", Priority: 10, Warm: warm.warm})
 		await(t, s, "the preferred one is elected", b.events.elected)
 		if reason := await(t, s, "the other gives way", a.events.lost); reason != election.ReasonTransferred {
 			t.Errorf("the other gave way for the reason %v", reason)
@@ -262,7 +273,7 @@ func testPriority(t *testing.T, s Suite) {
 		if calls, _ := warm.state(); calls != 1 {
 			t.Errorf("round %d: the preferred one warmed up %d times", round, calls)
 		}
-		c := s.run(t, h, s.Open(t, url), "priority", election.Options{Once: true, ID: "c", Priority: 5})
+		c := s.calm().run(t, h, s.Open(t, url), "priority", election.Options{Once: true, ID: "c", Priority: 5})
 		await(t, s, "c campaigns", c.events.campaign)
 		s.awaitWaiting(t, url, "priority", "c")
 		c.end(t, s)

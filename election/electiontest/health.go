@@ -18,7 +18,7 @@ func testHealth(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	var sick atomic.Bool
 	checks := make(chan struct{}, toldMax)
-	a := s.run(t, h, s.Open(t, url), "health", election.Options{ID: "a",
+	a := s.calm().run(t, h, s.Open(t, url), "health", election.Options{ID: "a",
 		HealthEvery: 20 * time.Millisecond,
 		Health: func(context.Context) error {
 			checks <- struct{}{}
@@ -32,7 +32,7 @@ func testHealth(t *testing.T, s Suite) {
 	if reason := await(t, s, "a gives up", a.events.lost); reason != election.ReasonUnhealthy {
 		t.Errorf("a gave up for the reason %v", reason)
 	}
-	b := s.run(t, h, s.Open(t, url), "health", election.Options{Once: true, ID: "b"})
+	b := s.calm().run(t, h, s.Open(t, url), "health", election.Options{Once: true, ID: "b"})
 	await(t, s, "b is elected", b.events.elected)
 	b.end(t, s)
 	s.awaitNobody(t, url, "health")

@@ -87,6 +87,16 @@ func (c *tally) count(kind election.EventKind) int {
 	return c.kinds[kind]
 }
 
+// calm is the suite with a lease that hardly a pause of a machine takes, for tests in which none is
+// to run out. A store may grant a shorter one. Where no waiters are seen, each look for one takes a
+// lease.
+func (s Suite) calm() Suite {
+	if s.recorder.report.Traits.Waiters {
+		s.Lease = max(s.Lease, min(5*s.Lease, leaseLong))
+	}
+	return s
+}
+
 // newElector returns a candidate that tries again soon.
 func (s Suite) newElector(t testing.TB, b election.Backend, name string, o election.Options) *election.Elector {
 	t.Helper()

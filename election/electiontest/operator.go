@@ -21,10 +21,10 @@ func testRequests(t *testing.T, s Suite) {
 	if err := op.Ask(s.within(t), "asked", election.Request{}); !errors.Is(err, election.ErrNoLeader) {
 		t.Errorf("a request of nobody returned %v", err)
 	}
-	a := s.run(t, h, s.Open(t, url), "asked", election.Options{ID: "a"})
+	a := s.calm().run(t, h, s.Open(t, url), "asked", election.Options{ID: "a"})
 	first := await(t, s, "a is elected", a.events.elected)
 	<-a.events.campaign
-	b := s.run(t, h, s.Open(t, url), "asked", election.Options{ID: "b"})
+	b := s.calm().run(t, h, s.Open(t, url), "asked", election.Options{ID: "b"})
 	await(t, s, "b campaigns", b.events.campaign)
 	s.awaitWaiting(t, url, "asked", "b")
 
@@ -61,7 +61,7 @@ func testRequests(t *testing.T, s Suite) {
 func (s Suite) askAgain(t *testing.T, h *history, op election.Operator, url string, leader *member) {
 	t.Helper()
 	w := warmer{clock: s.clock, fail: errors.New("it cannot get ready")}
-	broken := s.run(t, h, s.Open(t, url), "asked", election.Options{ID: "c", Warm: w.warm})
+	broken := s.calm().run(t, h, s.Open(t, url), "asked", election.Options{ID: "c", Warm: w.warm})
 	await(t, s, "c campaigns", broken.events.campaign)
 	s.awaitWaiting(t, url, "asked", "c")
 	request, in := election.Request{By: "the suite", Transfer: "c"}, s.within(t)
@@ -110,14 +110,14 @@ func testHistory(t *testing.T, s Suite) {
 	}
 
 	var token election.Token
-	elector := s.newElector(t, s.Open(t, url), "history", election.Options{Once: true, ID: "a",
+	elector := s.calm().newElector(t, s.Open(t, url), "history", election.Options{Once: true, ID: "a",
 		OnEvent: func(e election.Event) { token = max(token, e.Token) }})
 	if err := elector.Run(s.within(t), h.leads(atOnce)); err != nil {
 		t.Fatal(err)
 	}
 	ended("a", token, election.ReasonReturned.String())
 
-	b := s.run(t, h, s.Open(t, url), "history", election.Options{Once: true, ID: "b"})
+	b := s.calm().run(t, h, s.Open(t, url), "history", election.Options{Once: true, ID: "b"})
 	token = await(t, s, "b is elected", b.events.elected)
 	if err := b.elector.Resign(s.within(t)); err != nil {
 		t.Fatal(err)
@@ -126,9 +126,9 @@ func testHistory(t *testing.T, s Suite) {
 	ended("b", token, election.ReasonResigned.String())
 
 	if _, nominates := op.(election.Nominator); nominates {
-		c := s.run(t, h, s.Open(t, url), "history", election.Options{Once: true, ID: "c"})
+		c := s.calm().run(t, h, s.Open(t, url), "history", election.Options{Once: true, ID: "c"})
 		token = await(t, s, "c is elected", c.events.elected)
-		d := s.run(t, h, s.Open(t, url), "history", election.Options{Once: true, ID: "d"})
+		d := s.calm().run(t, h, s.Open(t, url), "history", election.Options{Once: true, ID: "d"})
 		s.transfer(t, c, "d")
 		ended("c", token, election.ReasonTransferred.String())
 		token = await(t, s, "d is elected", d.events.elected)
@@ -148,7 +148,7 @@ func testHistory(t *testing.T, s Suite) {
 		e.kill()
 		ended("e", token, election.ReasonExpired.String())
 	}
-	f := s.run(t, h, s.Open(t, url), "history", election.Options{Once: true, ID: "f"})
+	f := s.calm().run(t, h, s.Open(t, url), "history", election.Options{Once: true, ID: "f"})
 	ended("f", await(t, s, "f is elected", f.events.elected), "")
 	got, err := op.History(s.within(t), "history")
 	if err != nil {

@@ -57,7 +57,7 @@ func testHungCheck(t *testing.T, s Suite) {
 	hang, let := make(chan struct{}), make(chan struct{})
 	unblock := sync.OnceFunc(func() { close(let) })
 	defer unblock()
-	a := s.run(t, h, s.Open(t, url), "hangs", election.Options{Once: true, ID: "a", HealthEvery: 20 * time.Millisecond,
+	a := s.calm().run(t, h, s.Open(t, url), "hangs", election.Options{Once: true, ID: "a", HealthEvery: 20 * time.Millisecond,
 		Health: func(context.Context) error {
 			select {
 			case <-hang:
@@ -71,7 +71,7 @@ func testHungCheck(t *testing.T, s Suite) {
 	if reason := await(t, s, "a gives up", a.events.lost); reason != election.ReasonUnhealthy {
 		t.Errorf("a gave up for the reason %v", reason)
 	}
-	b := s.run(t, h, s.Open(t, url), "hangs", election.Options{Once: true, ID: "b"})
+	b := s.calm().run(t, h, s.Open(t, url), "hangs", election.Options{Once: true, ID: "b"})
 	await(t, s, "b is elected", b.events.elected)
 	b.end(t, s)
 	unblock()
@@ -82,7 +82,7 @@ func testHungCheck(t *testing.T, s Suite) {
 // the function comes out of Run when the election has been released.
 func testPanics(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
-	first := s.newElector(t, s.Open(t, url), "panics", election.Options{Once: true, ID: "a"})
+	first := s.calm().newElector(t, s.Open(t, url), "panics", election.Options{Once: true, ID: "a"})
 	panicked := make(chan any, 1)
 	go func() {
 		defer func() { panicked <- recover() }()
@@ -95,7 +95,7 @@ func testPanics(t *testing.T, s Suite) {
 	}
 	began := s.clock.Now()
 	var panics sync.Once
-	b := s.run(t, h, s.Open(t, url), "panics", election.Options{Once: true, ID: "b", HealthEvery: 20 * time.Millisecond, HealthFailures: 1000,
+	b := s.calm().run(t, h, s.Open(t, url), "panics", election.Options{Once: true, ID: "b", HealthEvery: 20 * time.Millisecond, HealthFailures: 1000,
 		Health: func(context.Context) (err error) {
 			panics.Do(func() { panic("on purpose") })
 			return nil
@@ -118,7 +118,7 @@ func testHungWarm(t *testing.T, s Suite) {
 	let := make(chan struct{})
 	unblock := sync.OnceFunc(func() { close(let) })
 	defer unblock()
-	a := s.run(t, h, s.Open(t, url), "hung", election.Options{Once: true, ID: "a", WarmLimit: s.Lease})
+	a := s.calm().run(t, h, s.Open(t, url), "hung", election.Options{Once: true, ID: "a", WarmLimit: s.Lease})
 	await(t, s, "a is elected", a.events.elected)
 	b := s.run(t, h, s.Open(t, url), "hung", election.Options{Once: true, ID: "b", Warm: func(context.Context) error {
 		<-let
@@ -143,9 +143,9 @@ func testHungWarm(t *testing.T, s Suite) {
 func testPanicOfWarm(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	called := make(chan struct{}, toldMax)
-	a := s.run(t, h, s.Open(t, url), "panic", election.Options{Once: true, ID: "a"})
+	a := s.calm().run(t, h, s.Open(t, url), "panic", election.Options{Once: true, ID: "a"})
 	await(t, s, "a is elected", a.events.elected)
-	b := s.run(t, h, s.Open(t, url), "panic", election.Options{Once: true, ID: "b", Warm: func(context.Context) error {
+	b := s.calm().run(t, h, s.Open(t, url), "panic", election.Options{Once: true, ID: "b", Warm: func(context.Context) error {
 		called <- struct{}{}
 		panic("on purpose")
 	}})
@@ -168,10 +168,10 @@ func testPanicOfWarm(t *testing.T, s Suite) {
 func testWarmOnce(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	var running, most, calls atomic.Int32
-	a := s.run(t, h, s.Open(t, url), "once", election.Options{Once: true, ID: "a", WarmLimit: s.Lease})
+	a := s.calm().run(t, h, s.Open(t, url), "once", election.Options{Once: true, ID: "a", WarmLimit: s.Lease})
 	await(t, s, "a is elected", a.events.elected)
 	// A Run waits a fourth of its lease for a warm-up: that of b is long, for a busy machine.
-	b := s.run(t, h, s.Open(t, url), "once", election.Options{Once: true, ID: "b", Lease: max(s.Lease, 8*time.Second), Warm: func(ctx context.Context) error {
+	b := s.calm().run(t, h, s.Open(t, url), "once", election.Options{Once: true, ID: "b", Lease: max(s.Lease, 8*time.Second), Warm: func(ctx context.Context) error {
 		calls.Add(1)
 		now := running.Add(1)
 		defer running.Add(-1)

@@ -53,7 +53,7 @@ func open(t testing.TB, url string) election.Backend {
 }
 
 func TestZooKeeperBackendPassesTheSuiteOnConclave(t *testing.T) {
-	electiontest.Run(t, electiontest.Suite{Open: open, OpenCut: openCut, URL: startServer})
+	electiontest.Run(t, electiontest.Suite{Open: open, OpenCut: openCut, URL: func(t testing.TB) string { return startServerFor(t, 10*time.Second) }})
 }
 
 // wire is a link that can be cut for good: what is sent is swallowed, what
