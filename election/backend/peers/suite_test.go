@@ -19,6 +19,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/peers"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
@@ -55,15 +56,6 @@ var groups struct {
 func newGroup(t testing.TB) string {
 	dir := storetest.Dir(t)
 	g := &group{}
-	var listeners []net.Listener
-	for _, id := range []algo.ID{"a", "b", "c", "d", "e"} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		listeners = append(listeners, l)
-		g.members = append(g.members, peers.Member{ID: id, Addr: l.Addr().String()})
-	}
 	here, lease := 3, suiteLease
 	switch {
 	case strings.Contains(t.Name(), "UnderPauses"):
@@ -71,12 +63,22 @@ func newGroup(t testing.TB) string {
 	case calm(t.Name()):
 		lease = 5 * suiteLease
 	}
-	if troubled(t.Name()) {
-		g.ways = newWays(t, g.members[here:], listeners[here:])
-	} else {
-		for _, l := range listeners[here:] {
-			_ = l.Close() // for another process
+	others := troubled(t.Name())
+	var listeners []net.Listener
+	for i, id := range []algo.ID{"a", "b", "c", "d", "e"} {
+		if i >= here && !others { // another process listens, and nobody until then
+			g.members = append(g.members, peers.Member{ID: id, Addr: fmt.Sprintf("127.0.0.1:%d", childtest.Port(t))})
+			continue
 		}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+		g.members = append(g.members, peers.Member{ID: id, Addr: l.Addr().String()})
+	}
+	if others {
+		g.ways = newWays(t, g.members[here:], listeners[here:])
 	}
 	var list []string
 	for _, m := range g.members {
