@@ -59,6 +59,7 @@ func TestStalledDiskOfALeaderEndsNoLivingSession(t *testing.T) {
 		}
 
 		gates[leader].shut()
+		defer gates[leader].open()
 		writing, stop := context.WithCancel(ctx)
 		defer stop()
 		var writers sync.WaitGroup
