@@ -187,7 +187,7 @@ func (v *backupTaking) source() (s backup.Source, unlock func(), err error) {
 	}
 	if address == "" { // cli.Servers would take another one
 		return s, nil, cli.Usage("--server zk+tls://HOST:PORT names this server, with --tls-ca for the authority of its certificate; --stopped if it is stopped",
-			"%s has no clientPort, at which the server could be asked what is committed", v.settings.config)
+			"no clientPort is known, at which the server could be asked what is committed")
 	}
 	target, err := cli.Servers(address)
 	if err != nil {

@@ -87,9 +87,6 @@ const replyBytesMax = 256 << 20
 // options are the servers of a command, and how sessions with them are opened.
 func (n *connection) options() (cli.Store, client.Options, error) {
 	options := client.Options{ReplyBytesMax: replyBytesMax}
-	if n.timeout <= 0 {
-		return cli.Store{}, options, cli.Usage("write for example --timeout 10s", "--timeout %v leaves no time", n.timeout)
-	}
 	servers, err := cli.Servers(n.servers)
 	if err != nil {
 		return servers, options, err

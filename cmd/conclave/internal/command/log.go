@@ -108,7 +108,15 @@ func (v *logs) parse() error {
 	if v.begin, err = parseTime("--since", v.since); err == nil {
 		v.end, err = parseTime("--until", v.until)
 	}
-	return err
+	switch {
+	case err != nil:
+		return err
+	case v.path != "" && zk.ValidatePath(v.path) != nil:
+		return cli.Usage("write for example --path /app", "--path %q is no path of a znode", v.path)
+	case v.last < v.first || v.until != "" && !v.begin.Before(v.end):
+		return cli.Usage("exchange them", "nothing is between --from and --to, or --since and --until: the second is before the first")
+	}
+	return nil
 }
 
 // parseTime reads a time, or how long ago it was; "" is none.

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Groups of subcommands in the help.
@@ -78,16 +80,30 @@ func colored(c *cobra.Command, w io.Writer) io.Writer {
 	return cli.Color(w, when)
 }
 
-// addColor adds --color to all commands.
+// addColor adds --color to all commands, which are refused with flags that say nothing.
 func addColor(root *cobra.Command) {
 	when := root.PersistentFlags().String("color", "auto", "bold headers and red errors: auto (on a terminal, unless NO_COLOR is set), always or never")
 	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(cli.Colors, cobra.ShellCompDirectiveNoFileComp))
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		if !slices.Contains(cli.Colors, *when) {
 			return cli.Usage("write --color "+strings.Join(cli.Colors, ", --color "), "unknown --color %q", *when)
 		}
-		return nil
+		return void(c.Flags())
 	}
+}
+
+// void says which flag was given and says nothing, as by a variable that is not set: that would be as without it,
+// and another server, moment or right than the one that was meant.
+func void(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		switch wait, parseErr := time.ParseDuration(f.Value.String()); {
+		case f.Value.Type() == "string" && f.Value.String() == "" && f.Name != "metadata":
+			err = cli.Usage("give it a value, or leave the flag out", "--%s is empty", f.Name)
+		case f.Name == "timeout" && parseErr == nil && wait <= 0:
+			err = cli.Usage("write for example --timeout 10s", "--timeout %v leaves no time", wait)
+		}
+	})
+	return err
 }
 
 // exitError carries the exit code of a command that was run.

@@ -301,6 +301,9 @@ Where neither is, conclave ls -r -l shows owners, znode by znode.`,
 		Args: takes(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			wanted, err := wantedSession(session)
+			if err == nil {
+				err = aboveZnodes(args)
+			}
 			if err != nil {
 				return err
 			}
@@ -334,6 +337,14 @@ Where neither is, conclave ls -r -l shows owners, znode by znode.`,
 	v.add(c)
 	c.Flags().StringVar(&session, "session", "", "only those of this session, as 0x100...")
 	return c
+}
+
+// aboveZnodes says of a PREFIX, if there is one, that no path begins so.
+func aboveZnodes(args []string) error {
+	if len(args) > 0 && !strings.HasPrefix(args[0], "/") {
+		return cli.Usage("write for example /app", "no path begins with %q, as each does with /", args[0])
+	}
+	return nil
 }
 
 // wantedSession reads --session, 0 for none.

@@ -84,6 +84,9 @@ prints the path and then goes on until it is interrupted.`,
 		Args: takes(1, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			options, err := v.options()
+			if err == nil && v.ttl <= 0 && c.Flags().Changed("ttl") {
+				err = cli.Usage("leave it out for a znode that stays", "--ttl %v is no time to live", v.ttl)
+			}
 			if err != nil {
 				return err
 			}

@@ -17,15 +17,13 @@ type storeFlags struct {
 	tlsFlags
 	saslFlag
 	authFlags
-	store  string
-	chosen func() bool // whether the flag was given; nil for no
+	store string
 }
 
 func (s *storeFlags) add(c *cobra.Command) {
 	s.tlsFlags.add(c)
 	s.saslFlag.add(c)
 	c.Flags().StringVar(&s.store, "store", "", "`URL` of the store: zk://host:port[,host:port...][/chroot], file:///dir or one that conclave help run shows (default $CONCLAVE_STORE, else a directory of this machine and user)")
-	s.chosen = func() bool { return c.Flags().Changed("store") }
 	s.authFlags.add(c, " to ZooKeeper's servers")
 	_ = c.RegisterFlagCompletionFunc("store", completeStore)
 }
@@ -66,10 +64,6 @@ func (s *storeFlags) look(ctx context.Context) (*opened, error) {
 // named returns what the flags or the environment name.
 func (s *storeFlags) named() (kind, target, error) {
 	text := s.store
-	if text == "" && s.chosen != nil && s.chosen() {
-		// As by a variable that is not set: on each host another directory, and all would lead.
-		return kind{}, target{}, cli.Usage("name a store, or leave the flag out", "--store is empty")
-	}
 	if text == "" {
 		text = os.Getenv(cli.StoreVariable)
 	}

@@ -66,6 +66,9 @@ admin.enableServer=true, in zoo.cfg. Servers copy all their watches to answer.`,
 
 func (v *watchList) run(c *cobra.Command, args []string) error {
 	wanted, err := wantedSession(v.session)
+	if err == nil {
+		err = aboveZnodes(args)
+	}
 	if err != nil {
 		return err
 	}
