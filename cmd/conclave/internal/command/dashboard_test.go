@@ -317,3 +317,73 @@ func TestServersDashboardIsNobody(t *testing.T) {
 		_ = os.Remove(credentials) // it is read once: it may be a pipe
 	}
 }
+
+// TestSearchesOfTheLogWaitForEachOther: the second one was refused, though a browser that asks again gives up the first.
+func TestSearchesOfTheLogWaitForEachOther(t *testing.T) {
+	e := startServers(t, 1, 0, nil)
+	d := showing(t, e.Addrs(), func() *server.Server { return e.Server(1) })
+	d.search <- struct{}{} // another search is under way
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := d.Log(given, dashboard.LogQuery{Limit: 1}); err == nil {
+		t.Error("it did not wait")
+	}
+	answered := make(chan error, 1)
+	go func() {
+		_, err := d.Log(awaittest.Within(t), dashboard.LogQuery{Limit: 1})
+		answered <- err
+	}()
+	<-d.search
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWatchesOfOtherNamesAreNotShown: those of /ab are not below /a.
+func TestWatchesOfOtherNamesAreNotShown(t *testing.T) {
+	e := startServers(t, 1, 0, nil)
+	ctx := awaittest.Within(t)
+	c := visitorAt(t, e.Addr(1), "/busy")
+	defer c.Close()
+	for _, path := range []string{"/a", "/ab", "/a/b"} {
+		if _, _, err := c.CreateAll(ctx, path, nil, client.CreateOptions{}); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			t.Fatal(err)
+		}
+		if _, _, _, err := c.GetW(ctx, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{"/a": "/a /a/b", "/": "/a /a/b /ab", "/a/": "/a/b"} {
+		value, err := showing(t, e.Addrs(), nil).Watches(ctx, path)
+		paths := []string{}
+		for _, w := range as[dashArmed](t, value, err).Watches {
+			paths = append(paths, w.Path)
+		}
+		paths = slices.Compact(paths)
+		if strings.Join(paths, " ") != want {
+			t.Errorf("%s: %q", path, paths)
+		}
+	}
+}
+
+// TestLookThatWasGivenUpShowsNobodySilentServers: it was kept, and shown to the next who asked.
+func TestLookThatWasGivenUpShowsNobodySilentServers(t *testing.T) {
+	e := startServers(t, 1, 0, nil)
+	d := showing(t, e.Addrs(), nil)
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, look := range map[string]func(context.Context) (any, error){"look": d.Look, "elections": d.Elections} {
+		if value, err := look(given); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %+v, %v", name, value, err)
+		}
+	}
+	ctx := awaittest.Within(t)
+	value, err := d.Look(ctx)
+	if found := as[*dashPage](t, value, err); len(found.Servers) != 1 || found.Servers[0].Error != "" {
+		t.Errorf("%+v", found)
+	}
+	value, err = d.Elections(ctx)
+	if found := as[*dashElected](t, value, err); found.Problem != "" {
+		t.Errorf("%+v", found)
+	}
+}

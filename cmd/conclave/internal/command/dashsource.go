@@ -22,9 +22,9 @@ import (
 type dashSource struct {
 	servers string
 	options client.Options
-	log     dashLog    // nil: no log is at hand
-	search  sync.Mutex // of the log: one at a time, for it reads all of it
+	log     dashLog // nil: no log is at hand
 
+	search  chan struct{} // a token while the log is searched: one at a time, for all of it is read
 	listing chan struct{} // a token while watches are listed: all of them are read for that
 
 	looking  sync.Mutex // guards the overseer, and
@@ -39,7 +39,7 @@ type dashSource struct {
 }
 
 func newDashSource(o *overseer, servers string, options client.Options) *dashSource {
-	return &dashSource{servers: servers, options: options, overseer: o, listing: make(chan struct{}, 1)}
+	return &dashSource{servers: servers, options: options, overseer: o, search: make(chan struct{}, 1), listing: make(chan struct{}, 1)}
 }
 
 func (d *dashSource) close() {
@@ -77,6 +77,9 @@ func (d *dashSource) Look(ctx context.Context) (any, error) {
 		return d.page, nil
 	}
 	now := d.overseer.look(ctx)
+	if ctx.Err() != nil { // nobody waited for the answers: those who come are not shown silent servers
+		return nil, context.Cause(ctx)
+	}
 	if d.before != nil && now.at.Sub(d.before.at) > time.Minute {
 		d.before = nil // nobody has looked meanwhile
 	}
@@ -107,6 +110,9 @@ func (d *dashSource) Elections(ctx context.Context) (any, error) {
 	}
 	at := d.lastLook(ctx)
 	e := d.overseer.elected(ctx, at)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	d.elected = &dashElected{Elections: append([]seen{}, e.all...), More: e.more, Others: append([]foreign{}, e.others...),
 		Problem: e.problem, at: time.Now()}
 	return d.elected, nil
@@ -116,6 +122,9 @@ func (d *dashSource) Elections(ctx context.Context) (any, error) {
 func (d *dashSource) lastLook(ctx context.Context) *look {
 	if d.before == nil {
 		now := d.overseer.look(ctx)
+		if ctx.Err() != nil {
+			return &now
+		}
 		d.before = &now
 	}
 	return d.before
@@ -170,6 +179,9 @@ func (d *dashSource) Watches(ctx context.Context, path string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	all = slices.DeleteFunc(all, func(a armed) bool { // the prefix /a is that of /ab, too
+		return a.Path != path && !strings.HasPrefix(a.Path, strings.TrimSuffix(path, "/")+"/")
+	})
 	found := dashArmed{Watches: all, More: left}
 	if n := len(all) - dashWatches; n > 0 {
 		found.Watches, found.More = all[:dashWatches], n+left
@@ -443,10 +455,12 @@ func (d *dashSource) Log(ctx context.Context, q dashboard.LogQuery) (any, error)
 	if d.log == nil {
 		return nil, noLog()
 	}
-	if !d.search.TryLock() {
+	select {
+	case d.search <- struct{}{}:
+		defer func() { <-d.search }()
+	case <-ctx.Done():
 		return nil, &cli.Error{Err: errors.New("the log is being searched for somebody else"), Exit: cli.ExitNoServer, Hint: "try again in some seconds"}
 	}
-	defer d.search.Unlock()
 	return readDashLog(ctx, d.log, q)
 }
 

@@ -269,7 +269,7 @@ func (d *Dashboard) api() http.Handler {
 	get("watches", func(ctx context.Context, r *http.Request) (any, error) { return d.source.Watches(ctx, pathOf(r)) })
 	get("log", func(ctx context.Context, r *http.Request) (any, error) {
 		if !d.options.Log {
-			return nil, cli.NotFound(errors.New("there is no log to read here"), "the dashboard of `conclave serve` has one, or name its directory: conclave dashboard --data-dir DIR")
+			return nil, cli.NotFound(errors.New("there is no log to read here"), "the dashboards of `conclave serve` and `conclave dev` have one")
 		}
 		limit, err := limited(r)
 		return or(err, func() (any, error) {

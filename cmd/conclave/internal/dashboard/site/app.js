@@ -1,7 +1,7 @@
 // The page: its parts, what is live, and what asks before it changes something.
 
 import { get, h } from "./dom.js";
-import { languageNow, switchLanguage, t, translate } from "./text.js";
+import { keep, kept, languageNow, switchLanguage, t, translate } from "./text.js";
 import { ensemble } from "./ensemble.js";
 import { elections } from "./elections.js";
 import { tree } from "./tree.js";
@@ -10,26 +10,28 @@ import { log } from "./log.js";
 
 const parts = { ensemble, elections, tree, sessions, log };
 const main = document.querySelector("#main");
+const againMs = 3000;
 
 // app is what the parts share.
-export const app = { about: {}, look: null, elections: null, asks, redraw };
+export const app = { about: {}, look: null, elections: null, asks };
 let part = null; // the one that is shown
 let events = null;
 
 // The part of the URL behind # is that of the page, and what it shows: #tree/app/config.
 function route() {
   const [name, ...rest] = location.hash.slice(1).split("/");
-  let path = rest.join("/");
+  const raw = rest.join("/");
+  let path = raw;
   try {
     path = rest.map(decodeURIComponent).join("/");
   } catch { /* it was typed, and is no URL: taken as it is */ }
-  return { name: Object.hasOwn(parts, name) ? name : "ensemble", rest: path };
+  return { name: Object.hasOwn(parts, name) ? name : "ensemble", rest: path, raw };
 }
 
 function show() {
-  const { name, rest } = route();
+  const { name, rest, raw } = route();
   part?.leave?.();
-  part = parts[name](app, rest);
+  part = parts[name](app, rest, raw);
   main.replaceChildren(...part.elements);
   document.querySelector("#tabs").replaceChildren(...Object.keys(parts).filter((p) => p !== "log" || app.about.log).map((p) =>
     h("a", { href: `#${p}`, "aria-current": p === name ? "page" : null }, t(p))),
@@ -40,7 +42,13 @@ function show() {
   part.seen?.("elections", app.elections);
 }
 
-function redraw() { show(); }
+// learn asks what this dashboard can show.
+async function learn() {
+  try {
+    app.about = await get("about");
+  } catch { /* the page says that there is no connection, and asks again with the next one */ }
+  show();
+}
 
 // follow opens the streams that the part needs, and no others.
 function follow(streams) {
@@ -49,9 +57,24 @@ function follow(streams) {
   events?.source.close();
   state("waiting", false);
   const source = new EventSource(`api/v1/events?of=${of}`);
+  const again = events?.of === null; // after one that has failed
+  let begun = again;
   events = { of, source };
-  source.addEventListener("begin", () => state("live", true));
-  source.addEventListener("error", () => state("lost", false));
+  source.addEventListener("begin", () => {
+    state("live", true);
+    if (!app.about.version) learn();
+    else if (begun) part.seen?.("again");
+    begun = true;
+  });
+  source.addEventListener("error", () => {
+    state("lost", false);
+    if (source.readyState !== EventSource.CLOSED) return; // else the browser tries again by itself
+    setTimeout(() => {
+      if (events.source !== source) return;
+      events.of = null;
+      follow(streams);
+    }, againMs);
+  });
   for (const name of [...streams, "lost"]) {
     source.addEventListener(name, (e) => {
       const value = JSON.parse(e.data);
@@ -88,38 +111,33 @@ function asks({ title, text, fields, act, yes, risk }) {
   });
   dialog.querySelector("#ask-fields").replaceChildren(...inputs.map((i) => i.element));
   const button = dialog.querySelector("#ask-yes");
-  const fresh = button.cloneNode();
-  fresh.textContent = yes ?? t("yes");
-  fresh.classList.toggle("risk", Boolean(risk));
-  button.replaceWith(fresh);
-  fresh.addEventListener("click", async () => {
-    fresh.disabled = true;
+  button.textContent = yes ?? t("yes");
+  button.classList.toggle("risk", Boolean(risk));
+  dialog.querySelector("form").onsubmit = async (e) => { // by the button, or by Enter in a field
+    e.preventDefault();
+    button.disabled = true;
     try {
       await act(Object.fromEntries(inputs.map((i) => [i.input.name, i.input.value])));
       dialog.close();
     } catch (e) {
       set("#ask-problem", e.message);
     } finally {
-      fresh.disabled = false;
+      button.disabled = false;
     }
-  });
+  };
   dialog.showModal();
 }
 
+document.querySelector("#ask-no").addEventListener("click", () => document.querySelector("#ask").close());
 document.querySelector("#language").addEventListener("click", () => { switchLanguage(); translate(); show(); });
 document.querySelector("#theme").addEventListener("click", () => {
   const dark = document.documentElement.dataset.theme !== "dark";
   document.documentElement.dataset.theme = dark ? "dark" : "light";
-  localStorage.setItem("conclave-theme", dark ? "dark" : "light");
+  keep("conclave-theme", dark ? "dark" : "light");
 });
-document.documentElement.dataset.theme = localStorage.getItem("conclave-theme") ||
+document.documentElement.dataset.theme = kept("conclave-theme") ||
   (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 addEventListener("hashchange", show);
 document.documentElement.lang = languageNow();
 translate();
-try {
-  app.about = await get("about");
-} catch (e) {
-  main.replaceChildren(h("p", { class: "error" }, e.message));
-}
-show();
+learn();

@@ -1,5 +1,7 @@
 // Elements, and the API.
 
+import { t } from "./text.js";
+
 // h makes an element: attributes, listeners as on..., and children, which are text unless they are elements.
 export function h(name, attributes, ...children) {
   const svg = ["svg", "path", "rect", "line", "text", "title", "g"].includes(name) && attributes?.svg !== false;
@@ -36,26 +38,34 @@ export class Failure extends Error {
   }
 }
 
-async function answer(response) {
-  let value;
+// answer returns what the dashboard has answered. What is no JSON is from something between: a proxy, a login.
+async function answer(asked) {
+  let response;
+  try {
+    response = await asked;
+  } catch (e) {
+    throw e.name === "AbortError" ? e : new Failure({ error: t("lost") });
+  }
+  let value = null;
   try {
     value = await response.json();
-  } catch {
-    value = { error: `${response.status} ${response.statusText}` };
-  }
-  if (!response.ok) throw new Failure(value, response.status);
-  return value;
+  } catch { /* null is no answer */ }
+  if (response.ok && value) return value;
+  throw new Failure(value?.error ? value : { error: `${response.status} ${response.statusText}`, hint: t("notours") }, response.status);
 }
 
 // get asks the API. Parameters that are empty are left out.
-export async function get(what, parameters) {
+export async function get(what, parameters, signal) {
   const query = new URLSearchParams(Object.entries(parameters ?? {}).filter(([, v]) => v !== "" && v !== undefined));
-  return answer(await fetch(`api/v1/${what}${query.size ? "?" + query : ""}`));
+  return answer(fetch(`api/v1/${what}${query.size ? "?" + query : ""}`, { signal }));
 }
 
 export async function post(what, body) {
-  return answer(await fetch(`api/v1/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }));
+  return answer(fetch(`api/v1/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }));
 }
+
+// absolute is a path as somebody has typed it.
+export const absolute = (path) => "/" + path.trim().replace(/^\/+|\/+$/g, "");
 
 // table makes one in which wide columns wrap, and numbers are on the right. On a narrow screen a row is
 // a list, each value with the name of its column; the roles say that it still is a table.

@@ -26,17 +26,19 @@ function timeline(tenures, now) {
     h("text", { class: "tick", x: width - 8, y: height - 6, "text-anchor": "end" }, new Date(end).toLocaleString(document.documentElement.lang)));
 }
 
-async function showHistory(place, name) {
+// showHistory shows who has led, unless something newer is wanted when the answer comes.
+async function showHistory(place, name, wanted) {
   fill(place, h("p", { class: "soft" }, t("loading")));
   try {
     const tenures = await get("elections/history", { election: name });
+    if (!wanted()) return;
     const now = Date.now();
     fill(place, h("h2", {}, `${t("history")}: ${name}`), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("timeline") }, timeline(tenures, now)),
       table(t("history"), [{ name: t("token"), number: true }, { name: t("who"), wide: true }, { name: t("since") }, { name: t("until") }, { name: t("lasted"), number: true }, { name: t("reason") }],
         [...tenures].reverse().map((p) => ({ class: p.until ? null : "leads", cells: [String(p.token), p.leader, time(p.since), p.until ? time(p.until) : "-",
           p.until ? seconds((Date.parse(p.until) - Date.parse(p.since)) / 1000) : "-", p.reason ?? (p.until ? "-" : t("leads"))] }))));
   } catch (e) {
-    fill(place, h("p", { class: "error" }, e.message));
+    if (wanted()) fill(place, h("p", { class: "error" }, e.message));
   }
 }
 
@@ -68,7 +70,7 @@ export function elections(app, chosen) {
       const all = value.elections ?? [];
       fill(list, 
         value.error || value.problem ? h("p", { class: "error" }, value.error ?? value.problem) : null,
-        all.length === 0 ? h("p", { class: "soft" }, t("noelections")) : table(t("elections"),
+        all.length === 0 ? !(value.error || value.problem) && h("p", { class: "soft" }, t("noelections")) : table(t("elections"),
           [{ name: t("election") }, { name: t("who"), wide: true }, { name: t("token"), number: true }, { name: t("since") }, { name: t("waiters"), wide: true }, { name: t("actions") }],
           all.map((e) => ({ class: e.leader ? "leads" : null, cells: [h("a", { href: `#elections/${e.election.split("/").map(encodeURIComponent).join("/")}` }, e.election),
             e.error ? h("span", { class: "bad" }, e.error) : e.leader ? `${e.leader}${e.unconfirmed ? ` (${t("unconfirmed")})` : ""}` : h("span", { class: "bad" }, t("nobody")),
@@ -82,7 +84,7 @@ export function elections(app, chosen) {
       if (chosen && who !== shown) {
         shown = who;
         past.hidden = false;
-        showHistory(past, chosen);
+        showHistory(past, chosen, () => who === shown);
       }
     },
   };

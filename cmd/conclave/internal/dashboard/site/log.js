@@ -1,10 +1,10 @@
 // The transactions: as they are committed, and those of a path or a session back to the oldest log.
 
-import { fill, get, h, table, time } from "./dom.js";
+import { absolute, fill, get, h, table, time } from "./dom.js";
 import { t } from "./text.js";
 
 const shownMax = 500;
-const ops = ["", "create", "create2", "createContainer", "createTTL", "delete", "setData", "setACL", "multi", "createSession", "closeSession", "reconfig", "error"];
+const ops = ["", "create", "create2", "createContainer", "createTTL", "delete", "deleteContainer", "setData", "setACL", "multi", "createSession", "closeSession", "reconfig", "error"];
 
 function what(x) {
   const parts = [];
@@ -26,17 +26,22 @@ function matches(x, q) {
   return (!q.session || x.session === q.session) && (!q.path || q.path === "/" || touches(x)) && (!q.op || does(x));
 }
 
-export function log(app, rest) {
+export function log(app, rest, raw) {
   if (!app.about.log) return { elements: [h("p", { class: "panel" }, t("nolog"))] };
-  const asked = new URLSearchParams(rest.startsWith("?") ? rest : "");
-  const path = h("input", { value: rest && !rest.startsWith("?") ? "/" + rest.replace(/^\/+/, "") : "", placeholder: "/", "aria-label": t("path"), spellcheck: "false" });
-  const session = h("input", { value: asked.get("session") ?? "", placeholder: "0x100…", "aria-label": t("session"), spellcheck: "false" });
+  const asked = raw.startsWith("?") ? new URLSearchParams(raw) : null; // in a path it is encoded
+  const path = h("input", { value: rest && !asked ? "/" + rest.replace(/^\/+/, "") : "", placeholder: "/", "aria-label": t("path"), spellcheck: "false" });
+  const session = h("input", { value: asked?.get("session") ?? "", placeholder: "0x100…", "aria-label": t("session"), spellcheck: "false" });
   const op = h("select", { "aria-label": t("op") }, ops.map((o) => h("option", { value: o }, o || t("any"))));
-  const live = h("button", { type: "button", "aria-pressed": "true", onclick: () => { following = !following; live.setAttribute("aria-pressed", String(following)); } }, t("follow"));
+  const live = h("button", { type: "button", "aria-pressed": "true", onclick: () => {
+    following = !following;
+    live.setAttribute("aria-pressed", String(following));
+    if (following) search(); // what was committed meanwhile
+  } }, t("follow"));
   const list = h("section", { class: "panel" });
   const note = h("p", { class: "soft", role: "status" });
   let shown = [], following = true, gone = false, lost = 0, waiting = false;
-  const query = () => ({ path: path.value.replace(/(.)\/+$/, "$1"), session: session.value, op: op.value });
+  let q = {}, fresh = [], searching = null; // what is searched for, what has come since, what ends the search
+  const query = () => ({ path: path.value && absolute(path.value), session: session.value.trim().toLowerCase(), op: op.value });
 
   function draw() {
     waiting = false;
@@ -51,14 +56,24 @@ export function log(app, rest) {
     setTimeout(draw, 150);
   }
 
+  // search shows the answer to the newest question alone: an older one is not waited for.
   async function search() {
+    searching?.abort();
+    const mine = searching = new AbortController();
+    q = query();
+    fresh = [];
+    note.textContent = t("loading");
     try {
-      const found = await get("log", { ...query(), limit: shownMax });
-      if (gone) return;
-      shown = found.transactions.reverse();
+      const found = await get("log", { ...q, limit: shownMax }, mine.signal);
+      if (gone || mine !== searching) return;
+      const known = new Set(found.transactions.map((x) => x.zxid));
+      shown = [...fresh.filter((x) => !known.has(x.zxid)), ...found.transactions.reverse()].slice(0, shownMax);
       note.textContent = [found.from && `${t("from")} ${found.from}.`, !found.whole && t("partly")].filter(Boolean).join(" ");
       draw();
     } catch (e) {
+      if (gone || mine !== searching) return;
+      shown = fresh;
+      note.textContent = "";
       fill(list, h("p", { class: "error" }, e.message));
     }
   }
@@ -68,21 +83,24 @@ export function log(app, rest) {
     elements: [h("form", { class: "path", onsubmit: (e) => { e.preventDefault(); search(); } }, path, session, op, h("button", { type: "submit" }, t("search")), live), note, list],
     streams: ["look", "log"],
     seen(name, value) {
+      if (name === "again" && following) search();
       if (name === "lost" && value.of === "log") {
         lost += value.events;
         note.textContent = `${t("lostevents")} ${lost}`;
       }
       if (name !== "log" || !value?.transactions || !following) return;
-      const q = query();
-      const fresh = value.transactions.filter((x) => matches(x, q) && !shown.some((y) => y.zxid === x.zxid));
-      shown.unshift(...fresh.reverse());
-      shown.splice(shownMax);
+      const more = value.transactions.filter((x) => matches(x, q) && !shown.some((y) => y.zxid === x.zxid)).reverse();
+      fresh = [...more, ...fresh].slice(0, shownMax);
+      shown = [...more, ...shown].slice(0, shownMax);
       if (value.skipped) {
         lost += value.skipped;
         note.textContent = `${t("lostevents")} ${lost}`;
       }
-      if (fresh.length) drawSoon();
+      if (more.length) drawSoon();
     },
-    leave() { gone = true; },
+    leave() {
+      gone = true;
+      searching.abort();
+    },
   };
 }

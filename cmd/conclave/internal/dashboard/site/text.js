@@ -3,8 +3,8 @@
 const texts = {
   en: {
     skip: "To the content", parts: "parts", theme: "Theme", ensemble: "Ensemble", elections: "Elections", tree: "Tree", sessions: "Sessions", log: "Log", lab: "Laboratory",
-    live: "live", waiting: "connecting", lost: "no connection to the dashboard", at: "at",
-    leader: "leader", follower: "follower", observer: "observer", standalone: "standalone", "read-only": "read-only", silent: "no answer", "not serving": "has no leader",
+    live: "live", waiting: "connecting", lost: "no connection to the dashboard", notours: "this answer is not the dashboard's: load the page again, and log in if there is a login", at: "at",
+    leader: "leader", follower: "follower", observer: "observer", standalone: "standalone", "read-only": "read-only", silent: "no answer", "not serving": "without a leader",
     epoch: "Epoch", zxid: "Zxid", lag: "Lag", insync: "In sync", clients: "Clients", watches: "Watches", queued: "Waiting requests", znodes: "Znodes", version: "Version", sync: "Disk sync",
     reads: "Reads per second", writes: "Writes per second", readms: "Read time, 99 %", writems: "Write time, 99 %", sincestart: "since its start",
     problems: "Not seen", changesseen: "What has changed", nochange: "Nothing has changed since this page was opened.", becomes: "is", was: "was", epochis: "the epoch is",
@@ -23,7 +23,7 @@ const texts = {
   },
   zh: {
     skip: "跳到内容", parts: "各部分", theme: "主题", ensemble: "集群", elections: "选举", tree: "节点树", sessions: "会话", log: "日志", lab: "实验室",
-    live: "实时", waiting: "正在连接", lost: "与仪表板的连接已断开", at: "于",
+    live: "实时", waiting: "正在连接", lost: "与仪表板的连接已断开", notours: "此应答并非来自仪表板：请重新加载此页，如有登录请重新登录", at: "于",
     leader: "领导者", follower: "跟随者", observer: "观察者", standalone: "单机", "read-only": "只读", silent: "无应答", "not serving": "没有领导者",
     epoch: "纪元", zxid: "Zxid", lag: "落后", insync: "已同步", clients: "客户端", watches: "监视", queued: "等待的请求", znodes: "Znode 数", version: "版本", sync: "磁盘同步",
     reads: "每秒读", writes: "每秒写", readms: "读延迟 99 %", writems: "写延迟 99 %", sincestart: "自启动以来",
@@ -43,7 +43,16 @@ const texts = {
   },
 };
 
-let language = localStorage.getItem("conclave-language") || (navigator.language.startsWith("zh") ? "zh" : "en");
+// kept is what this browser keeps for the page. It may keep nothing.
+export function kept(key) {
+  try { return localStorage.getItem(key); } catch { return null; }
+}
+
+export function keep(key, value) {
+  try { localStorage.setItem(key, value); } catch { /* it is for this page only, then */ }
+}
+
+let language = kept("conclave-language") || (navigator.language.startsWith("zh") ? "zh" : "en");
 
 export function t(key) { return texts[language][key] ?? key; }
 
@@ -51,7 +60,7 @@ export function languageNow() { return language; }
 
 export function switchLanguage() {
   language = language === "en" ? "zh" : "en";
-  localStorage.setItem("conclave-language", language);
+  keep("conclave-language", language);
 }
 
 // translate puts the texts into the page's fixed parts.

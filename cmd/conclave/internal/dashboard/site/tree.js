@@ -1,6 +1,6 @@
 // The tree: children in pages, and all about one znode.
 
-import { fill, get, h, number, post, table, time } from "./dom.js";
+import { absolute, fill, get, h, number, post, table, time } from "./dom.js";
 import { t } from "./text.js";
 
 const link = (path) => `#tree${path.split("/").map(encodeURIComponent).join("/")}`;
@@ -53,7 +53,7 @@ export function tree(app, rest) {
   const more = h("button", { type: "button", hidden: true, onclick: () => load() }, t("next"));
   const znode = h("section", { class: "panel", "aria-label": path });
   const problem = h("p", { class: "error", role: "alert" });
-  let cursor = "", shown = 0, gone = false;
+  let cursor = "", shown = 0, gone = false, round = 0; // round: answers of those before do not count
 
   function sift() {
     const text = filter.value.toLowerCase();
@@ -61,10 +61,11 @@ export function tree(app, rest) {
   }
 
   async function load() {
+    const mine = round;
     more.disabled = true;
     try {
       const page = await get("children", { path, cursor, limit: pageSize });
-      if (gone) return;
+      if (gone || mine !== round) return;
       problem.textContent = "";
       names.append(...page.children.map((c) => h("li", { "data-name": c.name }, h("a", { href: link(join(path, c.name)) }, c.name),
         c.locked ? h("span", { class: "tag" }, t("locked")) : "", c.ephemeral ? h("span", { class: "tag" }, t("ephemeral")) : "",
@@ -75,6 +76,7 @@ export function tree(app, rest) {
       count.textContent = `${number(shown)} ${t("of")} ${number(page.total)}${page.sorted ? "" : ", " + t("notsorted")}`;
       sift();
     } catch (e) {
+      if (gone || mine !== round) return;
       problem.textContent = e.message;
       if (e.status === 400 && cursor) { // the list has moved on
         cursor = "";
@@ -84,14 +86,15 @@ export function tree(app, rest) {
         more.textContent = t("start");
       }
     } finally {
-      more.disabled = false;
+      if (mine === round) more.disabled = false;
     }
   }
 
   async function look() {
+    const mine = round;
     try {
       const z = await get("znode", { path });
-      if (gone) return;
+      if (gone || mine !== round) return;
       const s = z.stat;
       const meta = [["bytes", number(s.dataLength)], ["children", number(s.numChildren)], ["version", `${s.version} (${t("children")} ${s.cversion}, ${t("acl")} ${s.aversion})`],
         ["created", h("span", {}, time(s.ctime), ` ${s.czxid}`)], ["modified", h("span", {}, time(s.mtime), ` ${s.mzxid}`)], ["owner", s.ephemeralOwner]];
@@ -107,7 +110,7 @@ export function tree(app, rest) {
         h("h3", {}, t("meta")), h("dl", {}, meta.filter(([, v]) => v).map(([key, v]) => [h("dt", {}, t(key)), h("dd", {}, v)])),
         h("h3", {}, t("acl")), z.aclProblem ? h("p", { class: "error" }, z.aclProblem) : h("p", { class: "mono" }, z.acl.join(", ")), watches);
     } catch (e) {
-      if (!gone) fill(znode, h("h2", { class: "mono" }, path), h("p", { class: "error" }, e.message));
+      if (!gone && mine === round) fill(znode, h("h2", { class: "mono" }, path), h("p", { class: "error" }, e.message));
     }
   }
 
@@ -122,6 +125,7 @@ export function tree(app, rest) {
   }
 
   function again() {
+    round++;
     cursor = "";
     shown = 0;
     names.replaceChildren();
@@ -138,7 +142,7 @@ export function tree(app, rest) {
     act: async () => { await post("znode", { do: "delete", path, version }); location.hash = link(path.slice(0, path.lastIndexOf("/")) || "/"); } });
 
   const input = h("input", { value: path, "aria-label": t("path"), spellcheck: "false", autocomplete: "off", class: "mono" });
-  const bar = h("form", { class: "path", onsubmit: (e) => { e.preventDefault(); location.hash = link(input.value.replace(/\/+$/, "") || "/"); } },
+  const bar = h("form", { class: "path", onsubmit: (e) => { e.preventDefault(); location.hash = link(absolute(input.value)); } },
     path === "/" ? "" : h("a", { href: link(path.slice(0, path.lastIndexOf("/")) || "/") }, t("up")), input, h("button", { type: "submit" }, t("go")));
   again();
   return {
