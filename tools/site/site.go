@@ -64,8 +64,14 @@ var labLine = regexp.MustCompile(`(?m)^<!-- lab: (\S+) -->$`)
 // anchorTag is an anchor of its own in a document.
 var anchorTag = regexp.MustCompile(`<a id="([^"]+)">`)
 
-// The documents are the project's own: what they have in HTML stays. Where a line of Chinese ends, there is no blank.
-var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM, extension.NewCJK(extension.WithEastAsianLineBreaks(extension.EastAsianLineBreaksCSS3Draft))), goldmark.WithParserOptions(parser.WithAutoHeadingID()), goldmark.WithRendererOptions(html.WithUnsafe()))
+// The documents are the project's own: what they have in HTML stays.
+func markdown(more ...goldmark.Extender) goldmark.Markdown {
+	return goldmark.New(goldmark.WithExtensions(append(more, extension.GFM)...), goldmark.WithParserOptions(parser.WithAutoHeadingID()), goldmark.WithRendererOptions(html.WithUnsafe()))
+}
+
+// Where a line of Chinese ends, there is no blank; nor is there one before a link or code on the next line, so that
+// English has a renderer of its own.
+var english, chinese = markdown(), markdown(extension.NewCJK(extension.WithEastAsianLineBreaks(extension.EastAsianLineBreaksCSS3Draft)))
 
 // build writes the site, and returns how many pages it has.
 func build(o options) (int, error) {
@@ -138,7 +144,7 @@ func read(root string) (map[string]*page, error) {
 			p.ids[string(m[1])] = true
 		}
 		context := parser.NewContext(parser.WithIDs(&anchors{p.ids, map[string]int{}}))
-		p.doc = markdown.Parser().Parse(text.NewReader(p.text), parser.WithContext(context))
+		p.doc = english.Parser().Parse(text.NewReader(p.text), parser.WithContext(context))
 		for n := p.doc.FirstChild(); n != nil && p.title == ""; n = n.NextSibling() {
 			if h, ok := n.(*ast.Heading); ok && h.Level == 1 {
 				p.title = textOf(h, p.text)
@@ -354,7 +360,11 @@ var layout = template.Must(template.New("page").ParseFS(assets, "assets/page.htm
 // write renders the page.
 func (p *page) write(dir string, o options, pages map[string]*page) error {
 	var body bytes.Buffer
-	if err := markdown.Renderer().Render(&body, p.text, p.doc); err != nil {
+	renderer := english.Renderer()
+	if p.zh {
+		renderer = chinese.Renderer()
+	}
+	if err := renderer.Render(&body, p.text, p.doc); err != nil {
 		return fmt.Errorf("%s: %w", p.source, err)
 	}
 	content := body.String()

@@ -56,6 +56,13 @@ func TestSiteOfTheProject(t *testing.T) {
 	if zh, after := read1(t, filepath.Join(out, "dev", "docs", "zh-CN", "concepts.html")), regexp.MustCompile(`\p{Han}[，。：；、]?\n\p{Han}`); after.MatchString(zh) {
 		t.Errorf("a browser shows a blank where a line of Chinese ends: %q", after.FindString(zh))
 	}
+	lines, joined := read1(t, "../../docs/operations.md"), regexp.MustCompile(`[a-z]<(a|code)\b|</(a|code)>[a-z]`)
+	if !regexp.MustCompile("[a-z]\n[`\\[]").MatchString(lines) {
+		t.Error("no line of operations.md ends before a link or code")
+	}
+	if english := joined.FindAllString(read1(t, filepath.Join(out, "dev", "docs", "operations.html")), -1); len(english) > 0 {
+		t.Errorf("lines of English are joined without a blank: %q", english)
+	}
 	var index []found
 	text := strings.TrimSuffix(strings.TrimPrefix(read1(t, filepath.Join(out, "dev", "search.js")), "window.searchIndex = "), ";\n")
 	if err := json.Unmarshal([]byte(text), &index); err != nil {
