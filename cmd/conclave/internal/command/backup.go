@@ -24,7 +24,7 @@ func newBackup() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup",
 		Short: "Copy the data of a running server, so that any moment can be restored",
-		Example: `  conclave backup take /backup --server zk1:2181
+		Example: `  conclave backup take /backup --config /etc/zookeeper/zoo.cfg
   conclave backup list /backup`,
 		Long: `A backup is a set of files that never change: snapshots, and the log between
 them. It grows with every take by what is new, and each state that the ensemble
