@@ -163,3 +163,42 @@ func TestDashboardNeedsNoStorage(t *testing.T) {
 	}), chromedp.Navigate(e.url), chromedp.WaitReady(".server.leads"), chromedp.Click("#theme"), chromedp.Click("#language"))
 	p.await(`document.documentElement.lang === "zh-CN"`)
 }
+
+// TestKeysStayWhereTheyAre: each second took the focus off a link, and each election closed what was being read.
+func TestKeysStayWhereTheyAre(t *testing.T) {
+	e := develop(t)
+	load := e.command("bench", "get", "--duration", "1m", "--connections", "1", "--in-flight", "1")
+	if err := load.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = load.Process.Kill()
+		_ = load.Wait()
+	})
+	p := e.shown("", "#votes summary")
+	p.await(`document.querySelector('main a[href="#tree/conclave-bench"]') !== null`)
+	p.run(chromedp.Evaluate(`{
+		const link = document.querySelector('main a[href="#tree/conclave-bench"]');
+		link.dataset.old = "1";
+		link.focus();
+		const leader = document.querySelector('[data-role="leader"] h2').textContent.trim()[0];
+		const votes = [...document.querySelectorAll("#votes details")].find((d) => !d.textContent.includes("Server " + leader + ":"));
+		votes.dataset.old = "1";
+		votes.open = true;
+		null }`, nil))
+	p.await(`document.querySelector('main a[href="#tree/conclave-bench"]')?.dataset.old === undefined`)
+	at := `document.activeElement.getAttribute("href") ?? document.activeElement.tagName`
+	if at := eval[string](p, at); at != "#tree/conclave-bench" {
+		t.Errorf("the focus is at %s", at)
+	}
+	e.do("dev", "kill", "leader", "--port", e.port())
+	p.await(`document.querySelector("#votes [data-old]") === null`)
+	if open := eval[int](p, `document.querySelectorAll("#votes details[open]").length`); open != 1 {
+		t.Errorf("%d elections are open", open)
+	}
+	p.run(chromedp.Focus(`#tabs a[href="#tree"]`), chromedp.KeyEvent("\r"))
+	p.await(`document.querySelector(".names li") !== null`)
+	if at := eval[string](p, at); at != "#tree" {
+		t.Errorf("the focus is at %s", at)
+	}
+}

@@ -1,6 +1,6 @@
 // The page: its parts, what is live, and what asks before it changes something.
 
-import { get, h } from "./dom.js";
+import { fill, get, h } from "./dom.js";
 import { keep, kept, languageNow, switchLanguage, t, translate } from "./text.js";
 import { ensemble } from "./ensemble.js";
 import { elections } from "./elections.js";
@@ -33,9 +33,9 @@ function show() {
   part?.leave?.();
   part = parts[name](app, rest, raw);
   main.replaceChildren(...part.elements);
-  document.querySelector("#tabs").replaceChildren(...Object.keys(parts).filter((p) => p !== "log" || app.about.log).map((p) =>
+  fill(document.querySelector("#tabs"), Object.keys(parts).filter((p) => p !== "log" || app.about.log).map((p) =>
     h("a", { href: `#${p}`, "aria-current": p === name ? "page" : null }, t(p))),
-  ...(app.about.lab ? [h("a", { href: "lab/" }, t("lab"))] : []));
+  app.about.lab && h("a", { href: "lab/" }, t("lab")));
   document.title = `${t(name)} - Conclave`;
   follow(part.streams ?? ["look"]);
   part.seen?.("look", app.look);

@@ -19,14 +19,21 @@ export function h(name, attributes, ...children) {
 // real leaves out what is none: a part that is shown under a condition.
 const real = (children) => children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false && c !== "");
 
-// fill makes these the children of an element. A part that scrolls stays where it is, and has the focus if it had it.
+// What has a place of its own for those who read: it is the same one if it is called the same.
+const places = (e) => [...e.querySelectorAll("[tabindex], a, button, summary")].map((part) =>
+  [`${part.tagName} ${part.getAttribute("aria-label") ?? part.getAttribute("href") ?? part.textContent}`, part]);
+
+// fill makes these the children of an element. A part that scrolls stays where it is, what is open stays open, and what
+// had the focus has it.
 export function fill(e, ...children) {
-  const kept = [...e.querySelectorAll("[tabindex]")].map((part) => [part.getAttribute("aria-label"), part.scrollLeft, part.scrollTop, part === document.activeElement]);
+  const kept = places(e).map(([name, part]) => [name, part.scrollLeft, part.scrollTop, part.parentNode.open, part === document.activeElement]);
   e.replaceChildren(...real(children));
-  for (const [label, left, top, focused] of kept) {
-    const part = [...e.querySelectorAll("[tabindex]")].find((p) => p.getAttribute("aria-label") === label);
+  const now = new Map(places(e));
+  for (const [name, left, top, open, focused] of kept) {
+    const part = now.get(name);
     if (!part) continue;
-    part.scrollTo(left, top);
+    if (left || top) part.scrollTo(left, top);
+    if (open) part.parentNode.open = true;
     if (focused) part.focus({ preventScroll: true });
   }
 }
