@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/internal/loadgen"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // bench is the flags of `conclave bench`.
@@ -86,6 +87,14 @@ func (v *bench) run(c *cobra.Command, names []string) error {
 	v.options.Addrs = cli.ServerList(store.Servers)
 	if len(names) == 0 {
 		names = workloadNames()
+	}
+	c.Flags().Visit(func(f *pflag.Flag) { // nothing is what package loadgen takes for its default
+		if text := f.Value.String(); text == "0" || text == "0s" {
+			err = cli.Usage("leave it out for "+f.DefValue+"; conclave bench set reads nothing", "--%s is %s", f.Name, text)
+		}
+	})
+	if err != nil {
+		return err
 	}
 	for _, name := range names {
 		o := v.options

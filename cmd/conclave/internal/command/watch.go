@@ -31,6 +31,9 @@ func newWatch() *cobra.Command {
 that events may be missing at this point, because the connection was lost.`,
 		Args: takes(0, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if count < 0 {
+				return cli.Usage("write -n 5 for five events", "--count %d is negative", count)
+			}
 			mode := zk.WatchPersistent
 			if recursive {
 				mode = zk.WatchPersistentRecursive
