@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -385,5 +386,21 @@ func TestLookThatWasGivenUpShowsNobodySilentServers(t *testing.T) {
 	value, err = d.Elections(ctx)
 	if found := as[*dashElected](t, value, err); found.Problem != "" {
 		t.Errorf("%+v", found)
+	}
+}
+
+// TestDashboardWithoutAServerSaysSo: nothing listens there, and the hint said that something does.
+func TestDashboardWithoutAServerSaysSo(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = showing(t, []string{gone}, nil).Children(awaittest.Within(t), "/", "", 1)
+	if _, hint, exit := cli.Describe(err); exit != cli.ExitNoServer || hint != cli.NoServerHint {
+		t.Errorf("%v: exit code %d, hint %q", err, exit, hint)
 	}
 }

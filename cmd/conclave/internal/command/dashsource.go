@@ -260,11 +260,15 @@ func (d *dashSource) client(ctx context.Context) (*client.Client, error) {
 			return d.session, nil
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, dashTimeout)
+	opening, cancel := context.WithTimeout(ctx, dashTimeout)
 	defer cancel()
-	session, err := client.Dial(ctx, d.servers, d.options)
+	session, err := client.Dial(opening, d.servers, d.options)
 	if err != nil {
-		return nil, &cli.Error{Err: fmt.Errorf("%w: %w", errNoSession, err), Exit: cli.ExitNoServer, Hint: noSessionHint}
+		hint, addresses := cli.NoServerHint, cli.ServerList(d.servers)
+		if refused(ctx, addresses) == nil {
+			hint = unsessionedHint(ctx, err, addresses, d.options.Dialer != nil)
+		}
+		return nil, &cli.Error{Err: fmt.Errorf("%w: %w", errNoSession, err), Exit: cli.ExitNoServer, Hint: hint}
 	}
 	d.session = session
 	return session, nil

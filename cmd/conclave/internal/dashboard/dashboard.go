@@ -266,13 +266,15 @@ func (d *Dashboard) api() http.Handler {
 	get("znode", func(ctx context.Context, r *http.Request) (any, error) { return d.source.Znode(ctx, pathOf(r)) })
 	get("votes", func(ctx context.Context, _ *http.Request) (any, error) { return d.source.Votes(ctx) })
 	get("sessions", func(ctx context.Context, _ *http.Request) (any, error) { return d.source.Sessions(ctx) })
-	get("watches", func(ctx context.Context, r *http.Request) (any, error) { return d.source.Watches(ctx, pathOf(r)) })
+	get("watches", func(ctx context.Context, r *http.Request) (any, error) {
+		return or(absolute(r), func() (any, error) { return d.source.Watches(ctx, pathOf(r)) })
+	})
 	get("log", func(ctx context.Context, r *http.Request) (any, error) {
 		if !d.options.Log {
 			return nil, cli.NotFound(errors.New("there is no log to read here"), "the dashboards of `conclave serve` and `conclave dev` have one")
 		}
 		limit, err := limited(r)
-		return or(err, func() (any, error) {
+		return or(errors.Join(err, absolute(r)), func() (any, error) {
 			return d.source.Log(ctx, LogQuery{r.URL.Query().Get("path"), r.URL.Query().Get("session"), r.URL.Query().Get("op"), limit})
 		})
 	})
@@ -329,6 +331,14 @@ func pathOf(r *http.Request) string {
 		return path
 	}
 	return "/"
+}
+
+// absolute refuses a path that none begins with: it would find nothing.
+func absolute(r *http.Request) error {
+	if path := pathOf(r); path[0] != '/' {
+		return cli.Usage("paths begin with /", "path %q", path)
+	}
+	return nil
 }
 
 func limited(r *http.Request) (int, error) {

@@ -120,6 +120,8 @@ func TestAnswersHaveTheStatusOfWhatHappened(t *testing.T) {
 		{"/api/v1/children?limit=1001", 400, "limit"},
 		{"/api/v1/children?limit=x", 400, "limit"},
 		{"/api/v1/log?path=/a&session=0x1&op=delete&limit=5", 200, `{"Path":"/a","Session":"0x1","Op":"delete","Limit":5}`},
+		{"/api/v1/log?path=app", 400, "begin with /"},
+		{"/api/v1/watches?path=app", 400, "begin with /"},
 		{"/api/v1/nothing", 404, "openapi.json"},
 		{"/api/v2/look", 404, "openapi.json"},
 		{"/api/v1/events?of=look,nothing", 400, "no stream"},
