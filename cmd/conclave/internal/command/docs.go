@@ -45,7 +45,9 @@ func (v *docsFlags) run(c *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
+	built := whileDoing(c, "making the pages")
 	site, err := docsite.Load(c.Context())
+	built()
 	switch {
 	case errors.Is(err, docsite.ErrNoSources):
 		return cli.Failed(err, "take a released conclave, or run it from a clone: go run ./cmd/conclave docs")
@@ -76,7 +78,9 @@ func exportDocs(c *cobra.Command, site fs.FS, dir string) error {
 	if err := os.CopyFS(dir, site); err != nil {
 		return err
 	}
+	built := whileDoing(c, "building the laboratory")
 	machines, err := labsite.Load(c.Context())
+	built()
 	if err != nil {
 		return err
 	}

@@ -70,7 +70,9 @@ func (v *labFlags) run(c *cobra.Command, _ []string) error {
 	if v.untilS != 0 {
 		return cli.Usage("add --replay URL", "--until is the length of a run of --replay")
 	}
+	built := whileDoing(c, "building the laboratory") // the first time
 	machines, err := labsite.Load(c.Context())
+	built()
 	switch {
 	case errors.Is(err, labsite.ErrNoSources):
 		return cli.Failed(err, "take a released conclave, or run it from a clone: go run ./cmd/conclave lab")
