@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -200,5 +201,24 @@ func TestKeysStayWhereTheyAre(t *testing.T) {
 	p.await(`document.querySelector(".names li") !== null`)
 	if at := eval[string](p, at); at != "#tree" {
 		t.Errorf("the focus is at %s", at)
+	}
+}
+
+// TestKeysAskTheLeaderThatWasMeant: the buttons of two elections are called alike, and the list changes below them.
+func TestKeysAskTheLeaderThatWasMeant(t *testing.T) {
+	e := develop(t)
+	e.candidate("billing/nightly", "alpha")
+	e.candidate("report/weekly", "beta")
+	p := e.shown("#elections", "main .panel")
+	p.said("td", "alpha")
+	p.said("td", "beta")
+	p.await(`document.querySelectorAll("td button").length === 2`)
+	p.run(chromedp.Evaluate(`document.querySelector("td button").focus(); null`, nil))
+	e.candidate("app", "gamma") // comes before them
+	p.said("td", "gamma")
+	p.run(chromedp.KeyEvent("\r"))
+	p.await(`document.querySelector("#ask").open`)
+	if asked := eval[string](p, `document.querySelector("#ask-text").textContent`); !strings.HasPrefix(asked, "billing/nightly: alpha") {
+		t.Errorf("asked for %q", asked)
 	}
 }

@@ -19,16 +19,22 @@ export function h(name, attributes, ...children) {
 // real leaves out what is none: a part that is shown under a condition.
 const real = (children) => children.flat(Infinity).filter((c) => c !== null && c !== undefined && c !== false && c !== "");
 
-// What has a place of its own for those who read: it is the same one if it is called the same.
-const places = (e) => [...e.querySelectorAll("[tabindex], a, button, summary")].map((part) =>
-  [`${part.tagName} ${part.getAttribute("aria-label") ?? part.getAttribute("href") ?? part.textContent}`, part]);
+// places has what keys reach, by what it is called; null is what several are called.
+function places(e) {
+  const found = new Map();
+  for (const part of e.querySelectorAll("[tabindex], a, button, summary")) {
+    const name = `${part.tagName} ${part.getAttribute("aria-label") ?? part.getAttribute("href") ?? part.textContent}`;
+    found.set(name, found.has(name) ? null : part);
+  }
+  return found;
+}
 
 // fill makes these the children of an element. A part that scrolls stays where it is, what is open stays open, and what
 // had the focus has it.
 export function fill(e, ...children) {
-  const kept = places(e).map(([name, part]) => [name, part.scrollLeft, part.scrollTop, part.parentNode.open, part === document.activeElement]);
+  const kept = [...places(e)].filter(([, part]) => part).map(([name, part]) => [name, part.scrollLeft, part.scrollTop, part.parentNode.open, part === document.activeElement]);
   e.replaceChildren(...real(children));
-  const now = new Map(places(e));
+  const now = places(e);
   for (const [name, left, top, open, focused] of kept) {
     const part = now.get(name);
     if (!part) continue;

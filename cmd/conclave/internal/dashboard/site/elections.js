@@ -53,8 +53,8 @@ export function elections(app, chosen) {
     said.textContent = t("asked");
   };
   const buttons = (e) => !app.about.changes || !e.leader ? null : h("span", { class: "row" },
-    h("button", { type: "button", onclick: () => app.asks({ title: t("resignask"), text: `${e.election}: ${e.leader} #${e.token}`, yes: t("resign"), risk: true, act: () => ask(e.election, "") }) }, t("resign")),
-    e.candidates.length > 0 && h("button", { type: "button", onclick: () => app.asks({
+    h("button", { type: "button", "aria-label": `${t("resign")}: ${e.election}`, onclick: () => app.asks({ title: t("resignask"), text: `${e.election}: ${e.leader} #${e.token}`, yes: t("resign"), risk: true, act: () => ask(e.election, "") }) }, t("resign")),
+    e.candidates.length > 0 && h("button", { type: "button", "aria-label": `${t("transfer")}: ${e.election}`, onclick: () => app.asks({
       title: t("transferask"), text: `${e.election}: ${e.leader} #${e.token}`, yes: t("transfer"), risk: true,
       fields: [{ name: "to", label: t("to"), choices: e.candidates.map((c) => [c, c]) }], act: (f) => ask(e.election, f.to),
     }) }, t("transfer")));
