@@ -222,3 +222,23 @@ func TestKeysAskTheLeaderThatWasMeant(t *testing.T) {
 		t.Errorf("asked for %q", asked)
 	}
 }
+
+// TestEditKeepsTheEndsOfLines: a field for text made \r\n into \n, in lines that nobody had touched.
+func TestEditKeepsTheEndsOfLines(t *testing.T) {
+	e := develop(t)
+	e.do("create", "/windows", "one\r\ntwo\r\n")
+	e.do("create", "/mixed", "one\r\ntwo\nthree\r")
+	p := e.shown("#tree/windows", "pre")
+	p.press("main", "Edit")
+	p.run(chromedp.SendKeys("#ask-data", "three"))
+	p.press("#ask", "Edit")
+	p.said("pre", "three")
+	if _, text := e.send("GET", "znode?path=/windows", ""); !strings.Contains(text, `one\r\ntwo\r\n`) {
+		t.Errorf("data is %s", text)
+	}
+	p.run(chromedp.Evaluate(`location.hash = "#tree/mixed"; null`, nil))
+	p.await(`document.querySelector('section[aria-label="/mixed"] button') !== null`)
+	if edit := eval[bool](p, `[...document.querySelectorAll("main button")].some((b) => b.textContent === "Edit")`); edit {
+		t.Error("what would be changed can be edited")
+	}
+}

@@ -12,6 +12,10 @@ function bytesOf(z) {
   return Uint8Array.from(atob(z.dataBase64 ?? ""), (c) => c.charCodeAt(0));
 }
 
+// A field for text knows one end of a line: what has others cannot be edited there, unless all are of one kind.
+const crlf = (data) => data.includes("\r\n") && !/[\r\n]/.test(data.replaceAll("\r\n", ""));
+const editable = (z) => z.dataBase64 === undefined && (!z.data?.includes("\r") || crlf(z.data));
+
 // hex writes 16 bytes a line, with those that are letters behind them.
 function hex(bytes) {
   const lines = [];
@@ -102,7 +106,7 @@ export function tree(app, rest) {
       fill(znode, h("h2", { class: "mono" }, path),
         h("div", { class: "row" },
           app.about.changes && h("button", { type: "button", onclick: create }, t("newchild")),
-          app.about.changes && z.dataBase64 === undefined && h("button", { type: "button", onclick: () => edit(z) }, t("edit")),
+          app.about.changes && editable(z) && h("button", { type: "button", onclick: () => edit(z) }, t("edit")),
           app.about.changes && path !== "/" && h("button", { type: "button", class: "risk", onclick: () => remove(s.version) }, t("remove")),
           app.about.log && h("a", { href: `#log${path.split("/").map(encodeURIComponent).join("/")}` }, t("why")),
           h("button", { type: "button", onclick: () => whoWatches(watches) }, t("whowatches"))),
@@ -134,7 +138,10 @@ export function tree(app, rest) {
   }
 
   const edit = (z) => app.asks({ title: t("editask"), text: path, yes: t("edit"), fields: [{ name: "data", label: t("data"), long: true, value: z.data ?? "" }],
-    act: async (f) => { await post("znode", { do: "set", path, data: f.data, version: z.stat.version }); again(); } });
+    act: async (f) => {
+      await post("znode", { do: "set", path, data: crlf(z.data ?? "") ? f.data.replaceAll("\n", "\r\n") : f.data, version: z.stat.version });
+      again();
+    } });
   const create = () => app.asks({ title: `${t("newask")} ${path}`, yes: t("newchild"),
     fields: [{ name: "name", label: t("name") }, { name: "data", label: t("data"), long: true }, { name: "mode", label: t("mode"), choices: [["", t("persistent")], ["sequential", t("sequential")], ["container", t("container")]] }],
     act: async (f) => { await post("znode", { do: "create", path: join(path, f.name), data: f.data, mode: f.mode }); again(); } });
