@@ -103,7 +103,8 @@ type View struct {
 
 // Function is what runs for a partition, as in Elector.Run. One that returns
 // nil releases the partition, for any member to take. One that returns an error
-// by itself ends the Run of the member.
+// by itself ends the Run of the member; what it returns once its context has ended is
+// ignored.
 type Function func(ctx context.Context, partition int, lead election.Leadership) error
 
 const (

@@ -399,7 +399,10 @@ func (r *run) stand(p int) {
 	r.start(func() error {
 		return r.member.partitions[p].Run(ctx, func(ctx context.Context, lead election.Leadership) error {
 			r.report(func() { r.elected(p, lead.Token()) })
-			return r.function(ctx, p, lead)
+			if err := r.function(ctx, p, lead); ctx.Err() == nil {
+				return err
+			}
+			return nil // it was told to end: what it says then is no error by itself
 		})
 	}, func(err error) {
 		stopped := ctx.Err() != nil
