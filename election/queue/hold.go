@@ -111,7 +111,8 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 }
 
 // stepDown gives the election up, with a note in the history, if the claim
-// leads. Its errors do not matter: what is left is revoked next.
+// leads. Its errors do not matter: what is left is revoked next. But a successor would
+// not lead then, so that a request without an answer is made again for its sake.
 func (b *Backend) stepDown(ctx context.Context, c *claim, reason election.Reason) {
 	token, history, successor := c.granted()
 	for try := 1; token != 0 && try <= historyTries+1; try++ {
@@ -130,8 +131,11 @@ func (b *Backend) stepDown(ctx context.Context, c *claim, reason election.Reason
 		case errors.Is(err, ErrNoHistory):
 			history = nil
 			continue
-		case !errors.Is(err, ErrConflict):
+		case errors.Is(err, ErrConflict):
+		case err == nil, successor == nil:
 			return
+		default:
+			Pause(ctx)
 		}
 		if now, err := c.entry.History(ctx); history != nil && err == nil {
 			history = &now

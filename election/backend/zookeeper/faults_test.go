@@ -115,6 +115,7 @@ type tap struct {
 	dropAfter atomic.Bool  // the reply to the next create of a candidate is lost
 	dropped   atomic.Bool  // it was
 	onLoss    func()       // is called when it is, nil for nothing
+	loseMulti atomic.Bool  // the next transaction does not reach the server
 }
 
 type tapConn struct {
@@ -167,6 +168,10 @@ func (c *tapConn) Write(b []byte) (int, error) {
 		op := zk.Op(binary.BigEndian.Uint32(rest[8:]))
 		if op == zk.OpCreate2 && bytes.Contains(rest[:size], []byte("-latch-")) && c.tap.dropAfter.CompareAndSwap(true, false) {
 			c.lost.Store(int32(binary.BigEndian.Uint32(rest[4:])))
+		}
+		if op == zk.OpMulti && c.tap.loseMulti.CompareAndSwap(true, false) {
+			_ = c.Close()
+			return 0, net.ErrClosed
 		}
 		rest = rest[size:]
 	}
@@ -244,6 +249,37 @@ func TestClaimThatEntersAgainIsReleasedWhole(t *testing.T) {
 	names, _, err := c.Children(awaittest.Within(t), "/conclave/elections/e")
 	if err != nil || len(names) != 1 || !strings.HasPrefix(names[0], "_c_") {
 		t.Errorf("the queue is %v, %v after the release, expected that of token %d alone", names, err, first.Token)
+	}
+}
+
+// TestHandOverThatIsLostWithItsConnectionIsMadeAgain: to make way without it would elect
+// the one that waits first, and not the successor.
+func TestHandOverThatIsLostWithItsConnectionIsMadeAgain(t *testing.T) {
+	addr := startServerFor(t, time.Minute)
+	a, p := openTapped(t, addr)
+	held, err := a.Acquire(awaittest.Within(t), claim("a", time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, led := operator(t, addr), make(chan string, 3)
+	for i, id := range []string{"b", "c", "d"} {
+		b := open(t, addr)
+		go func() {
+			if _, err := b.Acquire(t.Context(), claim(id, time.Minute)); err == nil {
+				led <- id
+			}
+		}()
+		awaitQueue(t, c, i+2)
+	}
+	if err := a.Nominate(awaittest.Within(t), held, "d"); err != nil {
+		t.Fatal(err)
+	}
+	p.loseMulti.Store(true)
+	if err := a.Release(awaittest.Within(t), held); err != nil || p.loseMulti.Load() {
+		t.Fatalf("Release returned %v; the fault is still to come: %v", err, p.loseMulti.Load())
+	}
+	if id := <-led; id != "d" {
+		t.Errorf("%s leads after a hand-over to d", id)
 	}
 }
 
