@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/conclave-project/conclave/algo"
@@ -156,7 +157,7 @@ func (c *contest) nominate(holder, id string, n *nominee) error {
 		if one.ID != id {
 			continue
 		}
-		n.nonce, n.member = one.Nonce, one.member
+		n.nonce = one.Nonce
 		c.nominee = n
 		if one.member == c.b.options.ID {
 			c.warm(one.Nonce, func(failed string) { c.onWarm(one.Nonce, failed) })
@@ -214,24 +215,18 @@ func (c *contest) warm(nonce string, report func(failed string)) {
 }
 
 func (c *contest) onWarm(nonce, failed string) {
-	if n := c.nominee; n != nil && n.nonce == nonce {
+	if n := c.nominee; n != nil && n.nonce == nonce && n.failed == "" {
 		n.ready, n.failed = failed == "", failed
 		c.touch()
 	}
 }
 
-// checkNominee fails a nomination whose candidate has left.
-func (c *contest) checkNominee(member algo.ID) {
+// checkNominee fails a nomination whose candidate has left, here or elsewhere.
+func (c *contest) checkNominee() {
 	n := c.nominee
-	if n == nil || n.member != member {
-		return
+	if n != nil && !slices.ContainsFunc(c.candidates(), func(one candidate) bool { return one.Nonce == n.nonce }) {
+		n.ready, n.failed = false, "the candidate waits no more"
 	}
-	for _, one := range c.others[member].Waiting {
-		if one.Nonce == n.nonce {
-			return
-		}
-	}
-	n.ready, n.failed = false, "the candidate waits no more"
 }
 
 // onNote is what another member has to tell.

@@ -88,7 +88,6 @@ func (one *claim) inform() {
 // nominee is the candidate that is to lead next.
 type nominee struct {
 	nonce  string
-	member algo.ID
 	ready  bool
 	failed string
 }
@@ -343,6 +342,7 @@ func (c *contest) leave(nonce, reason string) {
 	before := len(c.queue)
 	c.queue = slices.DeleteFunc(c.queue, func(one *claim) bool { return one.Nonce == nonce })
 	if len(c.queue) != before {
+		c.checkNominee()
 		c.touch()
 	}
 }
@@ -368,7 +368,7 @@ func (c *contest) receive(from algo.ID, s *said) {
 	if s.Leader != "" {
 		c.remember(election.Tenure{Leader: s.Leader, Token: s.Token, Since: since(s.SinceMs)})
 	}
-	c.checkNominee(from)
+	c.checkNominee()
 	c.touch()
 }
 

@@ -75,3 +75,34 @@ func TestClaimWarmsUpOnceAtATimeAndNotAfterItsEnd(t *testing.T) {
 		t.Error("nominated one that has withdrawn")
 	}
 }
+
+// TestCandidateThatHasLeftIsNeverReady, though its warm-up, which ignores its context,
+// succeeds after that: of two candidates of one member.
+func TestCandidateThatHasLeftIsNeverReady(t *testing.T) {
+	b := found(t, 1, patient)[0]
+	held := acquire(t, b, claim("x", "a", 0))
+	began, goOn := make(chan struct{}), make(chan struct{})
+	next := claim("x", "b", 0)
+	next.Warm = func(context.Context) error {
+		close(began)
+		<-goOn
+		return nil
+	}
+	ctx, withdraw := context.WithCancel(t.Context())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, _ = b.Acquire(ctx, next)
+	}()
+	await(t, b, "x", func(v election.View, _ error) bool { return v.Waits("b") })
+	answer := make(chan error, 1)
+	go func() { answer <- b.Nominate(t.Context(), held, "b") }()
+	<-began
+	withdraw()
+	<-over
+	await(t, b, "x", func(v election.View, _ error) bool { return !v.Waits("b") })
+	close(goOn)
+	if err := <-answer; err == nil {
+		t.Error("nominated one that has withdrawn")
+	}
+}
