@@ -176,11 +176,7 @@ func (e *entry) Prove(ctx context.Context, history *queue.History) (proof queue.
 		proof.Version = history.Version + 1
 	}
 	if _, err := e.session().Multi(ctx, ops...); err != nil {
-		err = unless(unless(err, zk.ErrNoNode, errGone), zk.ErrBadVersion, queue.ErrConflict)
-		if history != nil {
-			err = unless(err, zk.ErrNoAuth, queue.ErrNoHistory)
-		}
-		return proof, err
+		return proof, unlessHistory(unless(unless(err, zk.ErrNoNode, errGone), zk.ErrBadVersion, queue.ErrConflict), history)
 	}
 	stat, found, err := e.session().Exists(ctx, own.path)
 	if err != nil {

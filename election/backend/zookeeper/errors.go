@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -33,4 +34,13 @@ func unless(err, matches, other error) error {
 		return other
 	}
 	return err
+}
+
+// unlessHistory returns queue.ErrNoHistory instead of an error that is due to the history
+// which was to be written: others have its place, or a quota has no space for it.
+func unlessHistory(err error, history *queue.History) error {
+	if history == nil {
+		return err
+	}
+	return unless(unless(err, zk.ErrNoAuth, queue.ErrNoHistory), zk.ErrQuotaExceeded, queue.ErrNoHistory)
 }

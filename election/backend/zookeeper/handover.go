@@ -154,7 +154,7 @@ func (e *entry) Leave(ctx context.Context, history *queue.History, successor *qu
 	}
 	_, err := e.session().Multi(ctx, ops...)
 	e.left.Store(err == nil)
-	return unless(unless(err, zk.ErrBadVersion, queue.ErrConflict), zk.ErrNoNode, queue.ErrConflict)
+	return unlessHistory(unless(unless(err, zk.ErrBadVersion, queue.ErrConflict), zk.ErrNoNode, queue.ErrConflict), history)
 }
 
 // makeWay returns the operations that take out of the queue the candidate
