@@ -31,6 +31,10 @@
 //	partition-P6  What is wrong with one of these elections, such as a record
 //	              that is damaged, or one that nobody may write, costs its seat or
 //	              its partition, no other. It still is in the share of a member.
+//	partition-P7  A member whose function has not ended two leases after its
+//	              leadership has gives its seat up, and so all its partitions, until
+//	              it has, if there is another member: that one would leave the
+//	              partition to it.
 //
 // The owner of a partition that is to move hands it over to the member that
 // waits for it (Elector.TransferTo), after Options.Warm has returned

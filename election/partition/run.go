@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -60,7 +61,9 @@ type sighting struct {
 type job struct {
 	cancel   context.CancelCauseFunc // nil when it does not campaign
 	leads    bool
-	token    election.Token // with which it leads
+	lead     election.Leadership // with which it leads
+	over     time.Time           // since when that is seen to be over, though its function runs
+	hangs    bool                // and has done so for long
 	moving   bool
 	refusals int       // to take it over
 	mishaps  int       // other failures to hand over
@@ -208,7 +211,9 @@ func (r *run) decide() <-chan time.Time {
 		}
 		return nil
 	}
+	again := r.noteHanging()
 	members, owners, next := r.group()
+	next = earlier(next, again)
 	r.noteFree(owners)
 	r.show(members, owners)
 	if r.leaving && !slices.ContainsFunc(r.jobs, func(j job) bool { return j.leads }) || r.leaving && len(members) == 0 {
@@ -216,7 +221,7 @@ func (r *run) decide() <-chan time.Time {
 		return nil
 	}
 	targets := balance.Plan(members, owners)
-	next = earlier(next, earlier(r.takeSeat(), r.campaign(targets)))
+	next = earlier(next, earlier(r.takeSeat(r.unfit(members)), r.campaign(targets)))
 	if r.seated || r.leaving || r.sitting == nil { // else it is about to take a seat
 		next = earlier(next, r.moveAll(owners, targets))
 	}
@@ -233,7 +238,7 @@ func (r *run) group() (members, owners []string, next time.Time) {
 	for p := range r.jobs {
 		s := r.leaders[p]
 		switch {
-		case r.jobs[p].leads:
+		case r.jobs[p].leads && !r.jobs[p].hangs:
 			owners = append(owners, me)
 		case s.leader == me:
 			owners = append(owners, balance.Nobody)
@@ -283,15 +288,19 @@ func (r *run) show(members, owners []string) {
 	r.member.setView(view)
 }
 
-// takeSeat campaigns for a seat that nobody has, and returns when to look again.
-func (r *run) takeSeat() (next time.Time) {
+// takeSeat campaigns for a seat that nobody has, and returns when to look again. An unfit
+// member gives its own up.
+func (r *run) takeSeat(unfit bool) (next time.Time) {
 	if r.sitting != nil {
-		if !r.seated && !r.vacant(r.seat) {
-			r.sitting() // somebody was faster, or its record is damaged
+		if unfit { // all members may be at one time: they do not come back together
+			r.sitAt = time.Now().Add(rand.N(r.member.seats[0].Options().Lease))
+		}
+		if unfit || !r.seated && !r.vacant(r.seat) {
+			r.sitting() // or somebody was faster, or its record is damaged
 		}
 		return next
 	}
-	if r.leaving {
+	if r.leaving || unfit {
 		return next
 	}
 	if time.Now().Before(r.sitAt) {
@@ -398,7 +407,7 @@ func (r *run) stand(p int) {
 	r.jobs[p].cancel = cancel
 	r.start(func() error {
 		return r.member.partitions[p].Run(ctx, func(ctx context.Context, lead election.Leadership) error {
-			r.report(func() { r.elected(p, lead.Token()) })
+			r.report(func() { r.elected(p, lead) })
 			if err := r.function(ctx, p, lead); ctx.Err() == nil {
 				return err
 			}
@@ -411,13 +420,40 @@ func (r *run) stand(p int) {
 	})
 }
 
-func (r *run) elected(p int, token election.Token) {
+func (r *run) elected(p int, lead election.Leadership) {
 	j := &r.jobs[p]
-	*j = job{cancel: j.cancel, leads: true, token: token}
+	*j = job{cancel: j.cancel, leads: true, lead: lead}
 	r.served = true
-	if token > r.leaders[p].token {
-		r.leaders[p].token = token
+	r.leaders[p].token = max(r.leaders[p].token, lead.Token())
+}
+
+// noteHanging notes which functions have not ended though their leaderships have, two leases
+// ago, and returns when to look again.
+func (r *run) noteHanging() (next time.Time) {
+	o, now := r.member.seats[0].Options(), time.Now()
+	instant := o.Clock.Now()
+	for p := range r.jobs {
+		j := &r.jobs[p]
+		if !j.leads || j.hangs || instant < j.lead.Deadline() {
+			continue
+		}
+		if j.over.IsZero() {
+			j.over = now
+		}
+		if at := j.over.Add(2 * o.Lease); now.Before(at) {
+			next = earlier(next, at)
+		} else {
+			j.hangs = true
+		}
 	}
+	return next
+}
+
+// unfit reports whether a function of this member hangs and there are other members, who
+// leave its partition to this one for as long as it has a seat (partition-P7).
+func (r *run) unfit(members []string) bool {
+	return slices.ContainsFunc(r.jobs, func(j job) bool { return j.hangs }) &&
+		slices.ContainsFunc(members, func(m string) bool { return m != r.member.id })
 }
 
 // stood notes how a campaign or a leadership has ended.
@@ -479,14 +515,14 @@ func (r *run) moveAll(owners, targets []string) (next time.Time) {
 // again. If it may not resign, it leads on where nobody is seen to wait.
 func (r *run) move(p int, to string, mayResign bool) (next time.Time) {
 	j := &r.jobs[p]
-	if !j.leads || j.moving {
+	if !j.leads || j.hangs || j.moving {
 		return time.Time{}
 	}
 	if time.Now().Before(j.after) {
 		return j.after
 	}
 	j.moving = true
-	e, token, resign := r.member.partitions[p], j.token, j.refusals >= refusalsMax
+	e, token, resign := r.member.partitions[p], j.lead.Token(), j.refusals >= refusalsMax
 	limit := 2 * e.Options().Lease
 	r.workers.Go(func() {
 		ctx, cancel := context.WithTimeout(r.base, limit)
@@ -510,7 +546,7 @@ func handOver(ctx context.Context, e *election.Elector, to string, resign, mayRe
 // ended, or is about to.
 func (r *run) moved(p int, token election.Token, err error) {
 	j := &r.jobs[p]
-	if err == nil || !j.leads || j.token != token {
+	if err == nil || !j.leads || j.lead.Token() != token {
 		return
 	}
 	j.moving, j.after = false, time.Now().Add(r.member.retry(j.refusals+j.mishaps))
