@@ -239,7 +239,8 @@ func (e *entry) Revoke(ctx context.Context) error {
 		return nil
 	}
 	err := e.remove(ctx)
-	if err != nil {
+	if err != nil && e.store.enter() {
+		defer e.group.Done()
 		e.clearing.Do(func() { e.group.Go(e.clear) })
 	}
 	return err
