@@ -27,6 +27,8 @@
 //	              stays gives up no other unless somebody is seen to wait for it:
 //	              a member that can take nothing costs no more than these. What
 //	              the store refuses to the owner, too, does not count for that.
+//	              What could not be handed over for Election.WarmLimit and two
+//	              leases does not count either, and is tried again more rarely.
 //	              What lost its owner is not held up by any of this.
 //	partition-P6  What is wrong with one of these elections, such as a record
 //	              that is damaged, or one that nobody may write, costs its seat or

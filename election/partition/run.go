@@ -55,6 +55,10 @@ type sighting struct {
 	leader string
 	token  election.Token
 	free   time.Time // since when nobody owns the partition, zero when somebody does
+	// turn is since when the partition may move from that owner to that member, zero
+	// before its turn.
+	turn     time.Time
+	from, to string
 }
 
 // job is this member's part in a partition.
@@ -484,7 +488,8 @@ func isLost(err error) bool {
 // partition that has had no owner for longer than it takes to replace one that died does
 // not count: perhaps nobody can take it (partition-P6). Then another one goes only to a
 // member that is seen to wait: else one that can take nothing would cost all others its
-// whole share, one by one (partition-P5).
+// whole share, one by one (partition-P5). Nor does one count for long that cannot be handed
+// over: its new owner may never be able to warm up.
 func (r *run) moveAll(owners, targets []string) (next time.Time) {
 	now, limit, lease := time.Now(), r.member.options.MaxMoves, r.member.seats[0].Options().Lease
 	blind := slices.Clone(owners) // for moves to a member that is not seen to wait
@@ -505,10 +510,37 @@ func (r *run) moveAll(owners, targets []string) (next time.Time) {
 		}
 	}
 	resigning := balance.Moves(blind, targets, limit)
+	var moves []int
+	patience := r.moveLimit()
+	for p := range owners {
+		s := &r.leaders[p]
+		if s.from != owners[p] || s.to != targets[p] {
+			s.from, s.to, s.turn = owners[p], targets[p], time.Time{}
+		}
+		switch over := s.turn.Add(patience); {
+		case s.turn.IsZero():
+		case now.Before(over):
+			next = earlier(next, over)
+		default:
+			owners[p], moves = targets[p], append(moves, p)
+		}
+	}
 	for _, p := range balance.Moves(owners, targets, limit) {
+		if s := &r.leaders[p]; s.turn.IsZero() {
+			s.turn, next = now, earlier(next, now.Add(patience))
+		}
+		moves = append(moves, p)
+	}
+	for _, p := range moves {
 		next = earlier(next, r.move(p, targets[p], slices.Contains(resigning, p)))
 	}
 	return next
+}
+
+// moveLimit is for how long a partition that may move counts as one that does.
+func (r *run) moveLimit() time.Duration {
+	o := r.member.partitions[0].Options()
+	return o.WarmLimit + 2*o.Lease
 }
 
 // move hands a partition over, if it is this member's, and returns when to try
@@ -549,7 +581,11 @@ func (r *run) moved(p int, token election.Token, err error) {
 	if err == nil || !j.leads || j.lead.Token() != token {
 		return
 	}
-	j.moving, j.after = false, time.Now().Add(r.member.retry(j.refusals+j.mishaps))
+	pause := r.member.retry(j.refusals + j.mishaps)
+	if turn := r.leaders[p].turn; !turn.IsZero() && time.Since(turn) >= r.moveLimit() {
+		pause = r.moveLimit() // there may be as many as a member is to have
+	}
+	j.moving, j.after = false, time.Now().Add(pause)
 	if r.leaving || errors.Is(err, election.ErrNoCandidate) {
 		j.refusals++
 	} else {
