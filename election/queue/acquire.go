@@ -34,17 +34,39 @@ func (b *Backend) Acquire(ctx context.Context, one election.Claim) (election.Gra
 	if err != nil {
 		return election.Grant{}, b.fail("wait in", one.Election, err)
 	}
-	b.begin(c)
+	c.prove(grant)
+	b.begin(c, w.lease.Length == 0)
 	return grant, nil
 }
 
 // begin guards a holder, unless Close, which waits for all guards, has told it already
-// that it is lost.
-func (b *Backend) begin(c *claim) {
+// that it is lost. An entry that the store's client keeps has no lease of its own.
+func (b *Backend) begin(c *claim, kept bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.closed {
-		b.group.Go(func() { b.guard(c) })
+	if b.closed {
+		return
+	}
+	b.group.Go(func() { b.guard(c) })
+	if kept {
+		b.group.Go(func() { b.lapse(c) })
+	}
+}
+
+// lapse takes a holder's entry away when its grant has run out (queue-Q10).
+func (b *Backend) lapse(c *claim) {
+	for until := clock.Instant(0); until != c.proven(); {
+		until = c.proven()
+		timer := b.options.Clock.Timer(until)
+		select {
+		case <-timer.C():
+		case <-c.life.Done():
+		}
+		timer.Stop()
+	}
+	if c.life.Err() == nil {
+		c.lose()
+		_ = c.entry.Revoke(c.life) // goes on where it can (queue-Q7)
 	}
 }
 

@@ -56,6 +56,7 @@ type claim struct {
 
 	mu        sync.Mutex
 	token     election.Token // zero until granted
+	until     clock.Instant  // when the grant ends, as far as it was proved
 	history   *History       // as it was when the grant was taken up, nil if it could not be written
 	successor *Candidate     // that is ready, nil for none
 }
@@ -225,6 +226,19 @@ func (c *claim) granted() (election.Token, *History, *Candidate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.token, c.history, c.successor
+}
+
+// prove notes that a grant was proved, and proven until when all of them last.
+func (c *claim) prove(grant election.Grant) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.until = max(c.until, grant.Sent.Add(grant.Lease))
+}
+
+func (c *claim) proven() clock.Instant {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.until
 }
 
 func (c *claim) setSuccessor(successor *Candidate) {

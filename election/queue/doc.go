@@ -33,4 +33,7 @@
 //	queue-Q9  A grant is given up by its release, and by nothing else: Close
 //	          tells its holder that it is lost, and lets it expire if it is
 //	          still in use.
+//	queue-Q10 A grant that is not renewed ends with its lease, as where a function
+//	          does not end, also where the store's client keeps the entry for as
+//	          long as the process lives.
 package queue

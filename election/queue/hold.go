@@ -89,7 +89,9 @@ func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Gra
 	if err != nil {
 		return grant, b.fail("renew in", grant.Claim.Election, err)
 	}
-	return proof.fill(grant, lease), nil
+	grant = proof.fill(grant, lease)
+	c.prove(grant)
+	return grant, nil
 }
 
 // Release gives the election up if the claim leads, to its successor if there
