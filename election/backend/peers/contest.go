@@ -69,6 +69,7 @@ type claim struct {
 	lost    chan struct{}
 	news    chan struct{} // of 1: there is a younger proof, or a request
 	sinceMs int64
+	untilMs int64 // by which it has to be proved again
 	token   election.Token
 	life    context.Context       // ends with Acquire
 	warming []func(failed string) // who waits for its warm-up
@@ -113,7 +114,9 @@ func (c *contest) step(event algo.Event) {
 		case algo.Extend:
 			c.sentMs, c.untilMs = e.SentMs, e.UntilMs
 			c.proven = release(c.proven)
-			if c.holder != nil {
+			if h := c.holder; h != nil && c.b.nowMs() >= h.untilMs {
+				c.look() // see lapse
+			} else if h != nil {
 				// It counts its time from the youngest proof, not from the one
 				// before its last renewal: on a busy machine each millisecond
 				// of it is space.
@@ -160,6 +163,15 @@ func (c *contest) drop(reason string) {
 	c.remember(*c.own.Ended)
 	c.holder, c.request, c.nominee = nil, nil, nil
 	c.touch()
+}
+
+// lapse ends the leadership of a holder that has not asked for a proof for as long as its
+// last one lasts: its function hangs, and its Elector has given it up.
+func (c *contest) lapse() {
+	if h := c.holder; h != nil && c.b.algorithm.Exclusive && c.b.nowMs() >= h.untilMs {
+		close(h.lost)
+		c.transfer(expired)
+	}
 }
 
 // updateCandidacy lets the machine know whether there are candidates here.
@@ -236,6 +248,7 @@ func (c *contest) proof(one *claim) election.Grant {
 	if all := c.candidates(); len(all) > 0 && all[0].Priority > one.Priority {
 		g.Rival = all[0].ID
 	}
+	one.untilMs = until.Millis()
 	return g
 }
 

@@ -22,7 +22,8 @@
 //	          member lets others lead, 5 % earlier for clocks that differ in
 //	          rate. It is the same for all elections and all members; a member
 //	          with another one is not let in. The lease of a claim is not
-//	          honoured.
+//	          honoured. A grant that is not renewed for as long ends, whatever
+//	          heartbeats are answered.
 //	peers-P3  Each directory has a birth, made with it at random. A member takes
 //	          part in nothing with a directory before all others have its birth
 //	          on disk, and one that has it there lets no older directory of that

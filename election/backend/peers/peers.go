@@ -318,6 +318,7 @@ func (b *Backend) tick() {
 // the order to the disk.
 func (b *Backend) flush() {
 	for done := 0; done < len(b.touched); done++ { // an update may touch more
+		b.touched[done].lapse()
 		b.touched[done].updateCandidacy()
 	}
 	touched := b.touched

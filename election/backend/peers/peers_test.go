@@ -90,6 +90,7 @@ func claim(name, id string, priority int) election.Claim {
 		Priority: priority}
 }
 
+// acquire returns a grant, which is renewed until it is released, as an Elector does.
 func acquire(t *testing.T, b *peers.Backend, c election.Claim) election.Grant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -98,6 +99,11 @@ func acquire(t *testing.T, b *peers.Backend, c election.Claim) election.Grant {
 	if err != nil {
 		t.Fatal(err)
 	}
+	go func() {
+		for latest, err := grant, error(nil); err == nil; {
+			latest, err = b.Renew(t.Context(), latest)
+		}
+	}()
 	return grant
 }
 
