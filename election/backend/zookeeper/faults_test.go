@@ -191,7 +191,7 @@ func openTapped(t testing.TB, addr string) (*queue.Backend, *tap) {
 
 // TestCreateWithoutAnAnswerIsFoundAndUsed (CURATOR-498).
 func TestCreateWithoutAnAnswerIsFoundAndUsed(t *testing.T) {
-	addr := startServer(t)
+	addr := startServerFor(t, time.Minute)
 	a, p := openTapped(t, addr)
 	first, err := a.Acquire(awaittest.Within(t), claim("x", 10*time.Second)) // makes the parents
 	if err != nil {
@@ -220,7 +220,7 @@ func TestCreateWithoutAnAnswerIsFoundAndUsed(t *testing.T) {
 // leader that hands over does, and the waiter gives up before the create of its next one is
 // answered. What that has made would lead for nobody.
 func TestClaimThatEntersAgainIsReleasedWhole(t *testing.T) {
-	addr := startServer(t)
+	addr := startServerFor(t, time.Minute)
 	first, err := open(t, addr).Acquire(awaittest.Within(t), claim("a", 10*time.Second))
 	if err != nil {
 		t.Fatal(err)

@@ -112,7 +112,7 @@ func TestTransferDoesNotPassOtherClients(t *testing.T) {
 // TestBookOfAnotherProgramIsLeftAlone: the data of the election's znode may be
 // in use; there is no history then, and elections go on.
 func TestBookOfAnotherProgramIsLeftAlone(t *testing.T) {
-	addr := startServer(t)
+	addr := startServerFor(t, time.Minute)
 	c := operator(t, addr)
 	for _, path := range []string{"/conclave", "/conclave/elections", "/conclave/elections/e"} {
 		if _, _, err := c.Create(awaittest.Within(t), path, []byte("somebody's"), client.CreateOptions{}); err != nil {
@@ -140,7 +140,7 @@ func TestBookOfAnotherProgramIsLeftAlone(t *testing.T) {
 // writes the id and the nomination over it, and understands no answer but one line. The
 // candidate answers so, and says again what it said when it leads.
 func TestMetadataOutlivesALeaderThatKnowsNone(t *testing.T) {
-	addr := startServer(t)
+	addr := startServerFor(t, time.Minute)
 	c, b := operator(t, addr), open(t, addr)
 	grant, err := b.Acquire(awaittest.Within(t), claim("a", 20*time.Second))
 	if err != nil {

@@ -5,6 +5,7 @@ package zookeeper_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/election/backend/internal/queuetest"
 	"github.com/conclave-project/conclave/internal/awaittest"
@@ -14,7 +15,7 @@ import (
 func TestZooKeeperPassesTheTestsOfQueues(t *testing.T) {
 	const path = "/conclave/elections/e"
 	queuetest.Run(t, queuetest.Store{
-		URL: startServer, Open: open,
+		URL: func(t testing.TB) string { return startServerFor(t, time.Minute) }, Open: open, // no lease ends in it
 		Waiting: func(t testing.TB, addr string) []string {
 			names, _, err := operator(t, addr).Children(awaittest.Within(t), path)
 			if err != nil && !errors.Is(err, zk.ErrNoNode) {

@@ -43,7 +43,7 @@ func (c *breakingConn) Write(p []byte) (int, error) {
 // TestRivalIsLookedForAgainAfterALookThatFailed: the queue does not change after it, so that
 // nothing else would tell of the candidate.
 func TestRivalIsLookedForAgainAfterALookThatFailed(t *testing.T) {
-	addr := startServer(t)
+	addr := startServerFor(t, time.Minute)
 	var link breaking
 	backend, err := zookeeper.New(addr, zookeeper.Options{Client: client.Options{Dialer: link.dial}})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // TestNobodyIsSeenLeadingSinceItWaited: the znode of a candidate is older than its
 // leadership, and the history that has the right time is written a little later.
 func TestNobodyIsSeenLeadingSinceItWaited(t *testing.T) {
-	addr := startServer(t)
+	addr := startServerFor(t, time.Minute)
 	b := open(t, addr)
 	grant, err := b.Acquire(awaittest.Within(t), claim("a", 20*time.Second))
 	if err != nil {

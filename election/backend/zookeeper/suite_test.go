@@ -53,7 +53,8 @@ func open(t testing.TB, url string) election.Backend {
 }
 
 func TestZooKeeperBackendPassesTheSuiteOnConclave(t *testing.T) {
-	electiontest.Run(t, electiontest.Suite{Open: open, OpenCut: openCut, URL: func(t testing.TB) string { return startServerFor(t, 10*time.Second) }})
+	long := func(t testing.TB) string { return startServerFor(t, time.Minute) } // it does not renew all that it acquires
+	electiontest.Run(t, electiontest.Suite{Open: open, OpenCut: openCut, URL: long})
 }
 
 // wire is a link that can be cut for good: what is sent is swallowed, what

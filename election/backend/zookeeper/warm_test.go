@@ -13,7 +13,7 @@ import (
 // TestCloseEndsWarmUps: what a program does to get ready is told to end with its
 // backend, which does not wait for that (queue-Q9).
 func TestCloseEndsWarmUps(t *testing.T) {
-	addr := startServer(t)
+	addr := startServerFor(t, time.Minute)
 	a, b := open(t, addr), open(t, addr)
 	first, err := a.Acquire(awaittest.Within(t), claim("a", 20*time.Second))
 	if err != nil {
