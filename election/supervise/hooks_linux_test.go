@@ -93,7 +93,7 @@ func TestFailedHookKeepsTheCommandFromStarting(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "told")
 		r := start(t, testOrder{Dir: t.TempDir(), Args: []string{"sh", "-c", "echo command >> " + path},
-			OnElected: test.hook, OnLost: told(path), HookLimit: hookLimit})
+			OnElected: test.hook, OnLost: told(path), HookLimit: hookLimit, Lease: time.Minute})
 		if code := r.code(); code != supervise.ExitError {
 			t.Errorf("%s: code %d", name, code)
 		}
@@ -123,7 +123,7 @@ func TestFailedHookIsTriedAgainForever(t *testing.T) {
 // too; the election is released afterwards.
 func TestLossHookHasItsTime(t *testing.T) {
 	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "left")
-	o := testOrder{Dir: dir, Args: []string{"true"}, HookLimit: hookLimit,
+	o := testOrder{Dir: dir, Args: []string{"true"}, HookLimit: hookLimit, Lease: time.Minute,
 		OnLost: "setsid sh -c 'while :; do echo x >> " + path + "; sleep 0.01; done' & sleep 1000"}
 	r := start(t, o)
 	if code := r.code(); code != 0 {
