@@ -139,7 +139,7 @@ func freezeGuardian(t *testing.T, r *run) {
 func testFrozenRun(t *testing.T, s Suite) {
 	r := s.newRuns(t, "frozen")
 	a, b, token := r.lead(false)
-	a.freeze()
+	s.freeze(t, a.process, r.url)
 	frozen := clock.Now()
 	r.awaitNext("a", "b", token, frozen, FigureFrozenRun, nil)
 	a.thaw()

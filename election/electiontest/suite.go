@@ -51,6 +51,10 @@ type Suite struct {
 	// Delete takes away all that the store keeps of an election, as an
 	// operator does who tidies up. Nil leaves the test of it out.
 	Delete func(t testing.TB, url, election string)
+	// Held reports whether nobody can use the store, as somebody is in the middle of a write: a
+	// candidate that is frozen there holds all others up for as long, and so none is frozen
+	// then. Nil where the store itself never waits for a candidate.
+	Held func(t testing.TB, url string) bool
 	// Left counts what the store keeps of candidates: sessions, leases, keys
 	// of the waiters. Nil leaves the test of it out.
 	Left func(t testing.TB, url string) int

@@ -47,6 +47,7 @@ func suite(t *testing.T, title string, empty func(testing.TB) string) {
 		Delete: func(t testing.TB, url, name string) {
 			execute(t, url, "delete from conclave_elections where name = '"+name+"'")
 		},
+		Held: held,
 		Left: func(t testing.TB, url string) int {
 			count, err := strconv.Atoi(lookUp(t, url, "select count(*) from conclave_elections "+
 				"where record ->> '$.holder' is not null or record ->> '$.next' is not null or record ->> '$.request' is not null"))
@@ -56,4 +57,23 @@ func suite(t *testing.T, title string, empty func(testing.TB) string) {
 			return count
 		},
 	})
+}
+
+// held reports whether nobody can write: somebody is in a transaction for longer than others take.
+func held(t testing.TB, url string) bool {
+	t.Helper()
+	db := openDB(t, url, "_pragma=busy_timeout(300)")
+	defer db.Close()
+	conn, err := db.Conn(awaittest.Within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(awaittest.Within(t), "begin exclusive"); err != nil {
+		return true
+	}
+	if _, err := conn.ExecContext(awaittest.Within(t), "rollback"); err != nil {
+		t.Fatal(err)
+	}
+	return false
 }
