@@ -43,10 +43,10 @@ var trialMutants = []struct {
 	what   string
 	rare   bool
 }{
-	{trialGrantByReading, "grant-by-reading", []string{"token", "beside", "deadline"}, "a write that was applied and not confirmed is taken for granted, as a read shows it", false},
+	{trialGrantByReading, "grant-by-reading", []string{"token", "beside", "deadline"}, "a write that is not confirmed is granted, as a read shows it", false},
 	{trialDeadlineAfterCallback, "deadline-after-callback", []string{"deadline", "stuck", "renewal"}, "no timer fires while OnEvent has not returned", false},
-	{trialRenewalWhileEnding, "renewal-while-ending", []string{"renewal"}, "a grant is renewed until it is released, however long the function takes to end", false},
-	{trialNotStrided, "token-not-strided", []string{"token", "beside"}, "the token after a failover is one more than the last that the store remembers", false},
+	{trialRenewalWhileEnding, "renewal-while-ending", []string{"renewal"}, "a grant is renewed until its release, however long the function takes", false},
+	{trialNotStrided, "token-not-strided", []string{"token", "beside"}, "the token after a failover is one above the last that is remembered", false},
 	{trialStaleResign, "stale-resign", []string{"resign"}, "the handle of an old leadership ends the present one", false},
 	{trialLeaseFromAnswer, "lease-from-answer", []string{"deadline", "beside", "token"}, "a lease counts from the answer, not from the request", false},
 	{trialReleaseBeforeEnd, "release-before-end", []string{"release"}, "the election is released when the function is told to end", false},

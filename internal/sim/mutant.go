@@ -137,7 +137,7 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	WalkLost:      {"walk-lost", "found here", "a snapshot misses a znode that changed while it was written"},
 	FailureUntold: {"failure-untold", "found here", "nobody is told that a log could not be cut"},
 
-	FullLeaderStays: {"full-leader-stays", "found here", "servers say that they are full: a leader without space leads on, and no session ends"},
+	FullLeaderStays: {"full-leader-stays", "found here", "a leader without space leads on, and says that it is full"},
 
 	SnapshotOutlivesRole: {"snapshot-outlives-role", "ZOOKEEPER-1549", "a snapshot goes on in the next role, and stays when its end is truncated"},
 
@@ -151,18 +151,18 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	SnapshotLosesSession:   {"snapshot-loses-session", "ZOOKEEPER-3144", "a leader's state comes without one of its sessions"},
 	SnapshotFreesEphemeral: {"snapshot-frees-ephemeral", "ZOOKEEPER-3144, 3471", "a leader's state comes with an ephemeral that nobody owns"},
 
-	OldQuorumDiscovers: {"old-quorum-discovers", "found here", "while a reconfig is in the log, discovery waits for the configuration in force alone"},
+	OldQuorumDiscovers: {"old-quorum-discovers", "found here", "discovery beside a reconfig waits for the configuration in force alone"},
 	ServerZeroIgnored:  {"server-zero-ignored", "found here", "a vote for server 0 is taken for one for nobody"},
 
 	ReconfigForgotten:     {"reconfig-forgotten", "found here", "a server that starts again does not look for a reconfig in its log"},
-	ReconfigNotInSnapshot: {"reconfig-not-in-snapshot", "found here", "a leader's state comes with the configuration in force in place of the proposed one"},
+	ReconfigNotInSnapshot: {"reconfig-not-in-snapshot", "found here", "a leader's state comes with the configuration in force, not the proposed one"},
 	ReconfigCommitPlain:   {"reconfig-commit-plain", "ZOOKEEPER-2212", "a reconfig is committed like any other transaction"},
 	ServesTooEarly:        {"serves-too-early", "ZOOKEEPER-1282", "a learner serves when it has acknowledged NEWLEADER, without UPTODATE"},
 	ObserversCount:        {"observers-count", "zab-Z7", "observers are taken for participants"},
 	AddressesKept:         {"addresses-kept", "ZOOKEEPER-2080", "servers look for others where the first configuration has them"},
 	StopKeepsEpoch:        {"stop-keeps-epoch", "found here", "an orderly stop gives up records that wait, and stores the epoch after them"},
 	OutboxDrops:           {"outbox-drops", "peernet-N5", "what a slow peer has no space for is dropped, and its link stays"},
-	LostDiskVotesAtOnce:   {"lost-disk-votes-at-once", "ZOOKEEPER-261", "a participant with db.autocreate comes back with an empty disk while others are down"},
+	LostDiskVotesAtOnce:   {"lost-disk-votes-at-once", "ZOOKEEPER-261", "with db.autocreate a participant comes back empty while others are down"},
 
 	SessionRevived:     {"session-revived", "scenario-N10", "a leader confirms sessions that have ended"},
 	SessionIDsRepeat:   {"session-ids-repeat", "scenario-N07", "a server that starts again gives the same session numbers"},

@@ -14,9 +14,6 @@ const (
 	end   = "<!-- end -->\n"
 )
 
-// byMax is how much of a finding the table shows.
-const byMax = 70
-
 func writeTables(all []mutant) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -76,7 +73,8 @@ func tables(all []mutant) string {
 	}
 	b.WriteString("\nAll:\n\n| mutant | what it does | proof | found by |\n|---|---|---|---|\n")
 	for _, m := range all {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", m.name, cell(m.what), m.proof, cell(short(m.by)))
+		row := fmt.Sprintf("| %s | %s | %s | ", m.name, cell(m.what), m.proof)
+		fmt.Fprintf(&b, "%s%s |\n", row, cell(short(m.by, columnsMax-len(row)-len(" |"))))
 	}
 	b.WriteString("\n")
 	return b.String()
@@ -85,9 +83,23 @@ func tables(all []mutant) string {
 // cell is a text that stays in its cell.
 func cell(text string) string { return strings.ReplaceAll(text, "|", "/") }
 
-func short(text string) string {
-	if len(text) > byMax {
-		return text[:byMax] + " ..."
+// columnsMax is how wide a row is, where what a mutant does leaves space for that.
+const columnsMax = 119
+
+// short is as many of the first parts of a text as there is space for, and two at least: a seed.
+func short(text string, most int) string {
+	const more = " ..."
+	if len(text) <= most {
+		return text
 	}
-	return text
+	parts := strings.Fields(text)
+	at := min(2, len(parts))
+	for at < len(parts) && len(strings.Join(parts[:at+1], " "))+len(more) <= most {
+		at++
+	}
+	shown := strings.TrimRight(strings.Join(parts[:at], " "), ":,.")
+	if at <= 2 {
+		return shown
+	}
+	return shown + more
 }

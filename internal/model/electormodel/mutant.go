@@ -27,8 +27,8 @@ func Mutants() []model.Mutant {
 	return []model.Mutant{
 		hunt(DeadlineAfter, "elector", Full, "two led because of a log that nobody read", "a leadership ends when its function has ended, whatever the deadline"),
 		hunt(RenewsForEver, "elector-resign", FullResign, "a function that did not end kept the election", "a leadership is renewed as long as its function runs"),
-		hunt(GrantByReading, "elector-parts", FullParts, "a primary that was partitioned elected a leader of its own", "a write that was applied and not confirmed is taken for granted, as a read shows it"),
-		hunt(NotStrided, "elector-failover", FullFailover, "two leaders had one token", "the token after a failover is one more than the last that the store remembers"),
+		hunt(GrantByReading, "elector-parts", FullParts, "a primary that was partitioned elected a leader of its own", "a write that is not confirmed is granted, as a read shows it"),
+		hunt(NotStrided, "elector-failover", FullFailover, "two leaders had one token", "the token after a failover is one above the last that is remembered"),
 		hunt(StaleResign, "elector-resign", FullResign, "a leadership was ended by the handle of the one before", "the handle of an old leadership ends the present one"),
 		hunt(LeaseFromAnswer, "elector-links", Late, "scenario-E05", "a lease counts from the answer, not from the request"),
 		hunt(ReleasedTooSoon, "elector-resign", FullResign, "scenario-E08", "a claim is released when its function is told to end"),
