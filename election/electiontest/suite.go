@@ -140,6 +140,7 @@ var tests = []test{
 	{"OperatorSeesAllElections", operating, testElections},
 	{"UnhealthyLeaderGivesUpUntilItIsWell", always, testHealth},
 	{"UserCodeThatBlocksHoldsUpNoEnd", always, testBlockedUser},
+	{"FunctionThatHangsKeepsNobodyFromLeading", expiring, testHungFunction},
 	{"HealthCheckThatHangsGivesTheElectionUp", always, testHungCheck},
 	{"UserCodeThatPanicsLeavesTheElectionFree", always, testPanics},
 	{"WarmUpThatHangsHoldsNobodyUp", nominating, testHungWarm},

@@ -51,6 +51,44 @@ func testBlockedUser(t *testing.T, s Suite) {
 	s.verify(t, h, 2)
 }
 
+// expiring asks for grants that end although their process goes on.
+func expiring(_ Suite, traits election.Traits, _ election.Backend) string {
+	return unless(traits.Expires, "a grant lasts as long as its process")
+}
+
+// testHungFunction lets the function of a leader hang that was told to end: its election is not
+// handed over while it runs, and another leads when its lease is over, though its process goes on.
+func testHungFunction(t *testing.T, s Suite) {
+	h, url := s.newHistory(), s.URL(t)
+	let := make(chan struct{})
+	unblock := sync.OnceFunc(func() { close(let) })
+	defer unblock()
+	led, ended := make(chan election.Leadership, 1), make(chan error, 1)
+	a := s.newElector(t, s.Open(t, url), "hangs", election.Options{Once: true, ID: "a"})
+	go func() {
+		leads := h.leads(untilEnd)
+		ended <- a.Run(context.WithoutCancel(t.Context()), func(ctx context.Context, lead election.Leadership) error {
+			led <- lead
+			err := leads(ctx, lead)
+			<-let
+			return err
+		})
+	}()
+	lead := await(t, s, "a is elected", led)
+	b := s.run(t, h, s.Open(t, url), "hangs", election.Options{Once: true, ID: "b"})
+	await(t, s, "b campaigns", b.events.campaign)
+	s.awaitWaiting(t, url, "hangs", "b")
+	lead.Resign()
+	await(t, s, "b is elected", b.events.elected)
+	if lead.Err() == nil {
+		t.Error("the leader whose function hangs leads on")
+	}
+	b.end(t, s)
+	unblock()
+	await(t, s, "Run returns", ended)
+	s.verify(t, h, 2)
+}
+
 // testHungCheck lets the health check of a leader hang, deaf to its context.
 func testHungCheck(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)

@@ -114,9 +114,7 @@ func (c *contest) step(event algo.Event) {
 		case algo.Extend:
 			c.sentMs, c.untilMs = e.SentMs, e.UntilMs
 			c.proven = release(c.proven)
-			if h := c.holder; h != nil && c.b.nowMs() >= h.untilMs {
-				c.look() // see lapse
-			} else if h != nil {
+			if c.holder != nil {
 				// It counts its time from the youngest proof, not from the one
 				// before its last renewal: on a busy machine each millisecond
 				// of it is space.
@@ -168,7 +166,7 @@ func (c *contest) drop(reason string) {
 // lapse ends the leadership of a holder that has not asked for a proof for as long as its
 // last one lasts: its function hangs, and its Elector has given it up.
 func (c *contest) lapse() {
-	if h := c.holder; h != nil && c.b.algorithm.Exclusive && c.b.nowMs() >= h.untilMs {
+	if h := c.holder; h != nil && c.b.nowMs() >= h.untilMs {
 		close(h.lost)
 		c.transfer(expired)
 	}

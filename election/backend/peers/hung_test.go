@@ -6,31 +6,42 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/peers"
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestFunctionThatHangsKeepsNobodyFromLeading (peers-P2), though its member lives on.
-func TestFunctionThatHangsKeepsNobodyFromLeading(t *testing.T) {
-	g := found(t, 3, nil)
-	a, err := election.New(g[0], "x", election.Options{ID: "a", Lease: time.Second, Once: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	led, goOn, ended := make(chan election.Leadership), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = a.Run(awaittest.Within(t), func(_ context.Context, lead election.Leadership) error {
-			led <- lead
-			<-goOn
-			return nil
+// A grant that is not renewed ends also where two may lead (peers-P2): the member whose function
+// hangs is the one that the algorithm prefers, and lives on.
+func TestFunctionThatHangsKeepsNoOtherAlgorithm(t *testing.T) {
+	t.Parallel()
+	for name, preferred := range map[string]int{"bully": 2, "ring": 2, "lowest": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := found(t, 3, func(o *peers.Options) { o.Algorithm, o.Dir = name, "" })
+			for _, b := range g {
+				await(t, b, "x", whole)
+			}
+			a, err := election.New(g[preferred], "x", election.Options{ID: "a", Lease: time.Second, Once: true, MayOverlap: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			led, goOn, ended := make(chan election.Leadership), make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(ended)
+				_ = a.Run(awaittest.Within(t), func(_ context.Context, lead election.Leadership) error {
+					led <- lead
+					<-goOn
+					return nil
+				})
+			}()
+			first := <-led
+			first.Resign()
+			acquire(t, g[1], claim("x", "b", 0))
+			if first.Err() == nil {
+				t.Error("the leader whose function hangs leads on")
+			}
+			close(goOn)
+			<-ended
 		})
-	}()
-	first := <-led
-	first.Resign()
-	next := acquire(t, g[1], claim("x", "b", 0))
-	if first.Err() == nil || next.Token <= first.Token() {
-		t.Errorf("b leads with token %d, a with token %d: %v", next.Token, first.Token(), first.Err())
 	}
-	close(goOn)
-	<-ended
 }

@@ -310,6 +310,7 @@ func (b *Backend) tick() {
 	nowMs := b.nowMs()
 	for _, c := range b.alarms.due(nowMs) {
 		c.step(algo.Tick{})
+		c.lapse()
 	}
 	b.askOthers()
 }
@@ -318,7 +319,6 @@ func (b *Backend) tick() {
 // the order to the disk.
 func (b *Backend) flush() {
 	for done := 0; done < len(b.touched); done++ { // an update may touch more
-		b.touched[done].lapse()
 		b.touched[done].updateCandidacy()
 	}
 	touched := b.touched
