@@ -109,6 +109,7 @@ var layout = map[string]place{
 	"election/partition":                    {5, shell},
 	"internal/inprocess":                    {7, shell},
 	"internal/servertest":                   {7, shell},
+	"internal/storm/machines":               {7, shell},
 	"internal/sim":                          {6, storage},
 	"internal/lab":                          {6, shell},
 	"internal/backup":                       {6, shell},

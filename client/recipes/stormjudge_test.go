@@ -1,0 +1,109 @@
+package recipes_test
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/client/recipes"
+)
+
+// stays is how long a znode may be there that a program has given up, or its session, while
+// somebody leads the servers.
+const stays = 10 * time.Second
+
+// checkParty looks how many may have been there since the one that has entered called, or whether
+// one of them had entered. One that gave up and came again counts twice while both of its znodes
+// are there.
+func (w *storm) checkParty(entered *span) {
+	w.mu.Lock()
+	there, begun := 0, false
+	for _, s := range w.parties {
+		if s.to.IsZero() || s.to.After(entered.from) || s.stays && (s.to.Add(stays).After(entered.from) || w.unled.Add(stays).After(entered.from)) {
+			there++
+			begun = begun || s.entered
+		}
+	}
+	entered.entered = true
+	w.mu.Unlock()
+	if there < w.partySize && !begun {
+		w.breach("%s has entered the double barrier, and only %d were there", entered.who, there)
+	}
+}
+
+// judge looks at all that was done, once it is.
+func (w *storm) judge(c *client.Client) {
+	w.judgeLocks()
+	w.judgeQueue(c)
+	value, err := recipes.NewCounter(c, stormCounter, recipes.Options{}).Value(w.t.Context())
+	if n := int64(len(w.counted)); err != nil || value < n || value > n+w.unsure {
+		w.breach("the counter has %d (%v) after %d and perhaps %d", value, err, n, w.unsure)
+	}
+	for _, dir := range []string{stormLock, stormRW, stormParty} {
+		if names, _, _ := c.Children(w.t.Context(), dir); len(names) > 0 {
+			w.breach("%q are left in %s", names, dir)
+		}
+	}
+}
+
+// judgeLocks looks for two that held a lock at one time, and for tokens that went back.
+func (w *storm) judgeLocks() {
+	slices.SortStableFunc(w.spans, func(a, b *span) int {
+		return cmp.Or(cmp.Compare(a.of, b.of), a.from.Compare(b.from), cmp.Compare(a.token, b.token))
+	})
+	for i, after := range w.spans {
+		for _, before := range w.spans[:i] {
+			if before.of != after.of || before.shared && after.shared {
+				continue
+			}
+			if before.to.After(after.from) {
+				w.breach("%s had %s (token %d) beside %s (token %d) for %v", after.who, after.of, after.token,
+					before.who, before.token, min(before.to.Sub(after.from), time.Hour))
+			}
+			if before.token >= after.token {
+				w.breach("%s had token %d of %s after %d of %s", after.who, after.token, after.of, before.token, before.who)
+			}
+		}
+	}
+	slices.SortFunc(w.writes, func(a, b write) int { return cmp.Compare(a.version, b.version) })
+	for i, after := range w.writes {
+		if i > 0 && after.token < w.writes[i-1].token {
+			w.breach("what was written with token %d came after %d", after.token, w.writes[i-1].token)
+		}
+	}
+}
+
+// judgeQueue takes out what is left, and looks what has become of each item.
+func (w *storm) judgeQueue(c *client.Client) {
+	names, _, err := c.Children(w.t.Context(), stormQueue)
+	if err != nil {
+		w.breach("the queue: %v", err)
+	}
+	for range names {
+		item, err := recipes.NewQueue(c, stormQueue, recipes.Options{}).Take(w.t.Context())
+		if err != nil {
+			w.breach("the queue: %v", err)
+			return
+		}
+		w.taken[string(item)] = append(w.taken[string(item)], client.Applied)
+	}
+	for item, put := range w.put {
+		sure, perhaps := 0, 0
+		for _, taken := range w.taken[item] {
+			if taken == client.Applied {
+				sure++
+			} else {
+				perhaps++
+			}
+		}
+		switch {
+		case sure > 1:
+			w.breach("item %s was taken out %d times", item, sure)
+		case put == client.Applied && sure+perhaps == 0:
+			w.breach("item %s is lost", item)
+		case put == client.NotApplied && sure+perhaps > 0:
+			w.breach("item %s was not put in, and taken out", item)
+		}
+	}
+}
