@@ -115,7 +115,7 @@ func inQueueOf(t *testing.T, store *memory, waiters int) *fixture {
 // await waits until the queue is as it shall be.
 func (f *fixture) await(right func([]*spot) bool) {
 	f.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); f.store.await(f.Context(), time.Second) {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); f.store.await(f.Context(), "jobs", time.Second) {
 		ok := false
 		_ = f.store.change("jobs", func(q *line) (bool, error) {
 			ok = right(q.queued())

@@ -18,11 +18,10 @@ import (
 // etcd: the entry that came first leads, and a holder sends those before its
 // successor to the end.
 type memory struct {
-	mu      sync.Mutex
-	queues  map[string]*line
-	last    uint64        // revision of the latest change
-	changed chan struct{} // closed by it
-	now     func() clock.Instant
+	mu     sync.Mutex
+	queues map[string]*line
+	last   uint64 // revision of the latest change
+	now    func() clock.Instant
 }
 
 // line is one election.
@@ -30,6 +29,7 @@ type line struct {
 	entries []*spot
 	history History
 	request election.Request
+	changed chan struct{} // closed by the next change
 }
 
 // spot is an entry in the queue, or only a lease.
@@ -42,7 +42,7 @@ type spot struct {
 }
 
 func newMemory() *memory {
-	return &memory{queues: make(map[string]*line), changed: make(chan struct{}), now: clock.Now}
+	return &memory{queues: make(map[string]*line), now: clock.Now}
 }
 
 var (
@@ -62,28 +62,39 @@ func (m *memory) Mark(err error) error { return err }
 func (m *memory) change(name string, edit func(*line) (changed bool, err error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	q := m.queues[name]
-	if q == nil {
-		q = &line{}
-		m.queues[name] = q
-	}
+	q := m.at(name)
 	before := len(q.entries)
 	q.entries = slices.DeleteFunc(q.entries, func(s *spot) bool { return m.now() > s.until })
 	m.last++
 	changed, err := edit(q)
 	if changed || len(q.entries) != before {
-		close(m.changed)
-		m.changed = make(chan struct{})
+		close(q.changed)
+		q.changed = make(chan struct{})
 	}
 	return err
 }
 
-// await returns at the next change of anything, or after the limit.
-func (m *memory) await(ctx context.Context, limit time.Duration) {
+// at returns an election. The mutex is held.
+func (m *memory) at(name string) *line {
+	q := m.queues[name]
+	if q == nil {
+		q = &line{changed: make(chan struct{})}
+		m.queues[name] = q
+	}
+	return q
+}
+
+// await returns at the next change of an election, or after the limit. Leases run out by
+// themselves.
+func (m *memory) await(ctx context.Context, name string, limit time.Duration) {
 	m.mu.Lock()
-	changed := m.changed
+	q, now := m.at(name), m.now()
+	changed := q.changed
+	for _, s := range q.entries {
+		limit = min(limit, max(0, s.until.Sub(now))*11/10+time.Millisecond)
+	}
 	m.mu.Unlock()
-	timer := time.NewTimer(min(limit, 20*time.Millisecond)) // leases run out by themselves
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-changed:
@@ -147,7 +158,7 @@ func (o memoryObserver) Look(context.Context, bool) (sight Sight, err error) {
 }
 
 func (o memoryObserver) Wait(ctx context.Context) error {
-	o.await(ctx, time.Second)
+	o.await(ctx, o.name, time.Second)
 	return nil
 }
 
@@ -206,7 +217,7 @@ func (e *memoryEntry) Renew(context.Context) (Lease, error) {
 	err := e.own(func(_ *line, s *spot) (bool, error) {
 		s.until = e.now().Add(s.lease)
 		s.renewals++
-		return true, nil
+		return false, nil // as with the watches of stores
 	})
 	return Lease{Sent: sent, Length: e.claim.Lease}, err
 }
@@ -231,7 +242,7 @@ func (e *memoryEntry) Place(context.Context) (place Place, err error) {
 }
 
 func (e *memoryEntry) Wait(ctx context.Context, limit time.Duration) error {
-	e.await(ctx, limit)
+	e.await(ctx, e.claim.Election, limit)
 	return nil
 }
 
@@ -273,10 +284,11 @@ func (e *memoryEntry) write(q *line, history *History) error {
 }
 
 func (e *memoryEntry) Guard(ctx context.Context, news func()) error {
-	for ctx.Err() == nil {
-		e.await(ctx, time.Second)
+	for told := ""; ctx.Err() == nil; {
+		e.await(ctx, e.claim.Election, time.Second)
 		err := e.held(func(q *line, in []*spot) (bool, error) {
-			if q.request.Token == election.Token(in[0].Created) {
+			if q.request.Token == election.Token(in[0].Created) && q.request.ID != told {
+				told = q.request.ID
 				news()
 			}
 			return false, nil
@@ -343,7 +355,7 @@ func (e *memoryEntry) Nominate(_ context.Context, chosen Candidate) (n Nominatio
 
 func (e *memoryEntry) Answered(ctx context.Context, chosen Candidate, n Nomination) (seen Nomination, err error) {
 	if n.Version != 0 {
-		e.await(ctx, time.Second)
+		e.await(ctx, e.claim.Election, time.Second)
 	}
 	err = e.held(func(q *line, _ []*spot) (bool, error) {
 		s := q.find(chosen.Key)

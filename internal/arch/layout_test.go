@@ -114,6 +114,7 @@ var layout = map[string]place{
 	"internal/lab":                          {6, shell},
 	"internal/backup":                       {6, shell},
 	"internal/admin":                        {7, shell},
+	"internal/storm":                        {6, shell},
 	"internal/loadgen":                      {5, shell},
 	"internal/model":                        {0, shell},
 	"internal/model/flemodel":               {2, shell},

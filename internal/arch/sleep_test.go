@@ -176,7 +176,7 @@ func (b *bubbles) calls(f *ast.FuncDecl) (found []token.Pos) {
 // inBubble, as a package may name what calls it.
 func isBubble(f ast.Expr) bool {
 	name, ok := f.(*ast.Ident)
-	return is(f, "synctest", "Test") || ok && name.Name == "inBubble"
+	return is(f, "synctest", "Test") || is(f, "storm", "Through") || is(f, "storm", "Finds") || ok && name.Name == "inBubble"
 }
 
 // is reports whether an expression is such a name of a package.

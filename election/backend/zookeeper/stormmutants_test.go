@@ -3,10 +3,10 @@ package zookeeper_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/internal/storm"
 )
 
 // stormMutant is a bug around candidates or servers, which know nothing of it.
@@ -69,22 +69,7 @@ func TestElectionStormsFindMutants(t *testing.T) {
 	for i := range stormMutants {
 		mutant := &stormMutants[i]
 		t.Run(mutant.name, func(t *testing.T) {
-			t.Attr("what", mutant.what)
-			for seed := uint64(1); seed <= 20; seed++ {
-				why := ""
-				synctest.Test(t, func(t *testing.T) {
-					w := newStorm(t, seed, mutant, false)
-					w.rage(80)
-					w.end()
-					w.judge()
-					why = w.why
-				})
-				if why != "" {
-					t.Logf("seed %d: %s", seed, why)
-					return
-				}
-			}
-			t.Error("20 seeds have not found it")
+			storm.Finds(t, mutant.what, 20, func(t *testing.T, seed uint64) storm.Played { return newServersStorm(t, seed, mutant, false) })
 		})
 	}
 }

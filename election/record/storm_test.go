@@ -1,0 +1,152 @@
+package record_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
+	virtual "github.com/conclave-project/conclave/internal/bubble"
+	"github.com/conclave-project/conclave/internal/storm"
+)
+
+// Candidates and members of groups on records in memory, each over a link of its own and by a clock
+// of its own, as wrong as clocks may be. Requests come late, also when nobody waits for them any
+// more, they or their answers are lost, watches lag, end or are lost in silence; links are cut,
+// candidates vanish, or leave for a while and come back over the same backend, in the middle
+// of a hand-over as well, and operators ask for hand-overs. Judged is what package storm says.
+// TestWholeCandidatesUnderFaults has stores that forget, and user code that hangs.
+func TestRecordsThroughStorms(t *testing.T) {
+	storm.Through(t, 20, func(_ *testing.T, seed uint64) storm.Played { return newRecordStorm(seed, recordMutant{}, false) })
+}
+
+// TestGroupsThroughStorms has the candidates be members of a group as well.
+func TestGroupsThroughStorms(t *testing.T) {
+	storm.Through(t, 3, func(_ *testing.T, seed uint64) storm.Played { return newRecordStorm(seed, recordMutant{}, true) })
+}
+
+// recordStorm is a store, and candidates over links to it.
+type recordStorm struct {
+	*storm.Links
+	mutant recordMutant
+	store  *record.Memory
+}
+
+func newRecordStorm(seed uint64, mutant recordMutant, grouped bool) *recordStorm {
+	w, s := &recordStorm{mutant: mutant, store: record.NewMemory(virtual.Clock(1))}, storm.New(seed, grouped)
+	s.Observer = record.New(w.store, record.Options{Clock: virtual.Clock(1)})
+	w.Links = s.Linked(100, 1000, w.open)
+	return w
+}
+
+// Play implements storm.Played.
+func (w *recordStorm) Play(faults int) {
+	w.Rage(faults, func() {})
+	w.Judge()
+}
+
+// open returns the backend of a candidate.
+func (w *recordStorm) open(c *storm.Candidate, link *virtual.Link) (election.Backend, func() error) {
+	var store record.Store = overLink{w.store, c, link, w.mutant, w.stands}
+	if c.Machine%2 == 0 {
+		store = pollingStore{store, w.Lease / 10}
+	}
+	b := record.New(store, record.Options{Clock: c.Clock})
+	if w.mutant.backend != nil {
+		return w.mutant.backend(c, b), b.Close
+	}
+	return b, b.Close
+}
+
+// stands looks at what was written last.
+func (w *recordStorm) stands(r record.Record) {
+	w.Stands(r.Nonce)
+	if r.Next != nil {
+		w.Stands(r.Next.Nonce)
+	}
+}
+
+// overLink is the store over the link of one candidate.
+type overLink struct {
+	*record.Memory
+	c      *storm.Candidate
+	link   *virtual.Link
+	mutant recordMutant
+	stands func(record.Record)
+}
+
+func (l overLink) Read(ctx context.Context, name string) (record.Record, string, error) {
+	got := make(chan answer, 1)
+	if err := l.link.Pass(ctx, func() {
+		found, version, err := l.Memory.Read(ctx, name)
+		got <- answer{found, version, err}
+	}); err != nil {
+		return record.Record{}, "", err
+	}
+	l.c.Answered()
+	a := <-got
+	if l.mutant.impatient {
+		a.record.LeaseMs /= 2
+	}
+	return a.record, a.version, a.err
+}
+
+func (l overLink) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
+	got := make(chan answer, 1)
+	if err := l.link.Pass(ctx, func() {
+		if l.mutant.blind {
+			_, version, _ = l.Memory.Read(ctx, name)
+		}
+		after, err := l.Memory.Write(ctx, name, r, version)
+		if err == nil {
+			l.stands(r)
+		}
+		got <- answer{version: after, err: err}
+	}); err != nil {
+		if l.mutant.conflicts {
+			err = record.ErrConflict
+		}
+		return "", err
+	}
+	l.c.Answered()
+	a := <-got
+	return a.version, a.err
+}
+
+// WaitTold brings what the watch tells, or only that there was something.
+func (l overLink) WaitTold(ctx context.Context, name, version string, limit time.Duration) (news record.News, err error) {
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err = l.link.Watch(within, func(ctx context.Context) (err error) {
+		news, err = l.Memory.WaitTold(ctx, name, version, limit)
+		return err
+	})
+	if within.Err() != nil && ctx.Err() == nil {
+		return record.News{}, nil
+	}
+	return news, err
+}
+
+func (l overLink) Wait(ctx context.Context, name, version string, limit time.Duration) error {
+	_, err := l.WaitTold(ctx, name, version, limit)
+	return err
+}
+
+// pollingStore is a store without watches.
+type pollingStore struct {
+	record.Store
+	pause time.Duration
+}
+
+// Wait sleeps for its pause between polls.
+func (p pollingStore) Wait(ctx context.Context, _, _ string, limit time.Duration) error {
+	timer := time.NewTimer(min(limit, p.pause))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
