@@ -192,8 +192,9 @@ func (e *Elector) Options() Options {
 	return options
 }
 
-// Resign asks to end the present leadership and waits until it has been released
-// or the context ends. Without a leadership it returns ErrNotLeader.
+// Resign asks to end the present leadership and waits until it has been released, or is
+// left to expire because the store could not be told in time (EventReleaseFailed), or the
+// context ends. Without a leadership it returns ErrNotLeader.
 func (e *Elector) Resign(ctx context.Context) error {
 	e.mu.Lock()
 	r := e.run
@@ -205,8 +206,9 @@ func (e *Elector) Resign(ctx context.Context) error {
 }
 
 // TransferTo hands the present leadership over to the waiter with the given id,
-// and waits until this one has been released or the context ends; what it has asked for
-// goes on after that, for as long as the other may take to warm up. This candidate leads on while the other warms up (Options.Warm), and stays the leader if that
+// and waits until this one has been released, or left to expire as with Resign, or the context
+// ends; what it has asked for goes on after that, for as long as the other may take to warm up.
+// This candidate leads on while the other warms up (Options.Warm), and stays the leader if that
 // comes to nothing: ErrNoCandidate says that no waiter has this id. Without a
 // leadership it returns ErrNotLeader, also when that ends for another reason
 // before the other is ready, with that reason; and an error that matches
