@@ -16,6 +16,13 @@ type Links struct {
 	last  int // machine of the newest candidate
 }
 
+// Leased is a storm with a lease of some times the usual one, and of four of these to be well again.
+func (w *Storm) Leased(times time.Duration) *Storm {
+	w.Lease *= times
+	w.Well = 4 * w.Lease
+	return w
+}
+
 // Linked has candidates campaign over links, each with a backend of its own. They make no more
 // requests in a lease than the first number when all is well, than the second one as a group.
 func (w *Storm) Linked(alone, grouped int, open func(*Candidate, *bubble.Link) (election.Backend, func() error)) *Links {

@@ -55,7 +55,7 @@ const (
 func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &candidate{backend: b, claim: claim, claimed: &claimed{stop: stop}, lease: leaseOf(claim),
-		answered: clock.Now(), warmed: make(chan error, 1)}
+		answered: b.now(), warmed: make(chan error, 1)}
 	b.mu.Lock()
 	b.sweep()
 	b.claims[claim.Nonce] = c.claimed
@@ -66,7 +66,7 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 		case err == nil && grant.Token != 0:
 			return grant, nil
 		case err == nil:
-			c.answered = clock.Now()
+			c.answered = c.backend.now()
 		case c.hopeless(ctx, err):
 			return election.Grant{}, b.fail("wait for", claim.Election, err)
 		}
@@ -83,7 +83,7 @@ func (c *candidate) turn(ctx, work context.Context) (election.Grant, error) {
 	if err != nil {
 		return election.Grant{}, err
 	}
-	now := clock.Now()
+	now := c.backend.now()
 	alive := c.next.alive(l.Next, now)
 	mine := l.Next != nil && l.Next.Nonce == c.claim.Nonce
 	if mine || !alive || c.unsure || now < c.hurry {
@@ -100,7 +100,7 @@ func (c *candidate) turn(ctx, work context.Context) (election.Grant, error) {
 // does not answer is asked again for the time of a lease.
 func (c *candidate) hopeless(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, election.ErrPermanent) ||
-		clock.Now().Sub(c.answered) > c.lease
+		c.backend.now().Sub(c.answered) > c.lease
 }
 
 // try asks for the lease once. A grant without a token means that another has
@@ -110,13 +110,13 @@ func (c *candidate) try(ctx context.Context) (election.Grant, error) {
 	work, cancel := remaining(ctx)
 	defer cancel()
 	c.unsure = true // until it is known what has become of it
-	sent := clock.Now()
+	sent := c.backend.now()
 	err := lock.acquire(work, idOf(c.claim), c.lease)
 	if isCode(err, bloberror.BlobNotFound) {
 		if err := lock.make(work); err != nil {
 			return election.Grant{}, err
 		}
-		sent = clock.Now()
+		sent = c.backend.now()
 		err = lock.acquire(work, idOf(c.claim), c.lease)
 	}
 	if isCode(err, codesTaken...) {
@@ -168,7 +168,7 @@ func (c *candidate) tidy(ctx context.Context, token election.Token) {
 // stand does what is to be done in the line while another leads. That somebody
 // else has written it first is seen in the next turn.
 func (c *candidate) stand(ctx context.Context, l line, etag azcore.ETag, alive, mine bool) error {
-	now := clock.Now()
+	now := c.backend.now()
 	switch {
 	case mine && l.Next.State == record.StateNominated && c.warmth == warm:
 		l = l.heartbeatAs(c.claim, record.StateReady)
@@ -240,7 +240,7 @@ func (c *candidate) wait(ctx context.Context, broken bool) error {
 	switch {
 	case broken:
 		d = min(retryPause, poll)
-	case clock.Now() < c.hurry:
+	case c.backend.now() < c.hurry:
 		d = min(readyPause, poll)
 	}
 	if c.warmth != warming {

@@ -89,6 +89,7 @@ type Options struct {
 type Backend struct {
 	container *container.Client
 	options   Options
+	now       func() clock.Instant
 
 	mu     sync.Mutex
 	claims map[string]*claimed // by nonce, from Acquire to Release
@@ -132,7 +133,7 @@ func New(client *container.Client, options Options) (*Backend, error) {
 	case options.Poll < 0:
 		return nil, fmt.Errorf("azureblob: poll %v: must not be negative", options.Poll)
 	}
-	return &Backend{container: client, options: options, claims: make(map[string]*claimed)}, nil
+	return &Backend{container: client, options: options, now: clock.Now, claims: make(map[string]*claimed)}, nil
 }
 
 // Traits says what the backend rests on.
@@ -188,14 +189,14 @@ func (b *Backend) leftLate(c *claimed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if c.left == 0 {
-		c.left = clock.Now()
+		c.left = b.now()
 	}
 }
 
 // sweep forgets the claims whose lease has run out by itself. The caller holds
 // the mutex.
 func (b *Backend) sweep() {
-	now := clock.Now()
+	now := b.now()
 	maps.DeleteFunc(b.claims, func(_ string, c *claimed) bool { return c.left != 0 && now.Sub(c.left) > 2*LeaseMax })
 }
 

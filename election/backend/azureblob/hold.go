@@ -26,7 +26,7 @@ func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Gra
 		defer close(news)
 		b.lookAtLine(look, grant, c)
 	}()
-	sent := clock.Now()
+	sent := b.now()
 	err := b.lock(name).renew(ctx, idOf(grant.Claim))
 	if isCode(err, codesNoLease...) {
 		err = fmt.Errorf("%w: %w", election.ErrLost, err)
@@ -52,7 +52,7 @@ func (b *Backend) lookAtLine(ctx context.Context, grant election.Grant, c *claim
 	defer c.mu.Unlock()
 	c.rival, c.request = "", nil
 	next := l.Next
-	if c.next.alive(next, clock.Now()) && next.Nonce != grant.Claim.Nonce && next.Priority > grant.Claim.Priority {
+	if c.next.alive(next, b.now()) && next.Nonce != grant.Claim.Nonce && next.Priority > grant.Claim.Priority {
 		c.rival = next.ID
 	}
 	if l.Request != nil && l.Request.Token == grant.Token {
@@ -133,7 +133,7 @@ func (b *Backend) readyNext(ctx context.Context, name string, c *claimed) string
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.next.alive(l.Next, clock.Now()) || l.Next.State != record.StateReady {
+	if !c.next.alive(l.Next, b.now()) || l.Next.State != record.StateReady {
 		return ""
 	}
 	return leaseID(l.Next.Nonce)
@@ -150,7 +150,7 @@ func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string)
 	if c == nil {
 		return b.fail("hand over", name, election.ErrLost)
 	}
-	n := &nomination{claimed: c, id: id, until: clock.Now().Add(grant.Lease / 2)}
+	n := &nomination{backend: b, claimed: c, id: id, until: b.now().Add(grant.Lease / 2)}
 	err := b.nominate(ctx, name, n)
 	if err != nil {
 		b.withdraw(ctx, name, c)
@@ -161,6 +161,7 @@ func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string)
 
 // nomination is one call of Nominate.
 type nomination struct {
+	backend *Backend
 	claimed *claimed
 	id      string
 	until   clock.Instant // by when the candidate must have shown itself
@@ -181,7 +182,7 @@ func (b *Backend) nominate(ctx context.Context, name string, n *nomination) erro
 
 // edit makes the next step towards a successor that is ready.
 func (n *nomination) edit(l line) (line, bool, error) {
-	now := clock.Now()
+	now := n.backend.now()
 	n.claimed.mu.Lock()
 	alive := n.claimed.next.alive(l.Next, now)
 	n.claimed.mu.Unlock()

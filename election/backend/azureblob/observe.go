@@ -8,7 +8,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/polling"
 )
@@ -63,7 +62,7 @@ func (o *observer) look(ctx context.Context) (election.View, error) {
 	if err != nil {
 		return view, err
 	}
-	if o.next.alive(l.Next, clock.Now()) && l.Next.Nonce != found.state.Nonce {
+	if o.next.alive(l.Next, o.backend.now()) && l.Next.Nonce != found.state.Nonce {
 		view.Waiters = []election.Waiter{{ID: l.Next.ID, Metadata: l.Next.Metadata}}
 	}
 	return view, nil
