@@ -54,7 +54,7 @@ func sessionName(nonce string) string { return "conclave " + nonce }
 func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	e.kept = clock.Now()
+	e.kept = e.now()
 	e.sure = e.kept
 	id, _, err := e.client.Session().CreateNoChecks(&api.SessionEntry{ // consul-C4
 		Name: sessionName(e.claim.Nonce), TTL: e.claim.Lease.String(),
@@ -90,7 +90,7 @@ func (e *entry) acquire(ctx context.Context, key string, value []byte) error {
 
 // Renew renews the session, unless that comes too late to count (consul-C3).
 func (e *entry) Renew(ctx context.Context) (queue.Lease, error) {
-	sent := clock.Now()
+	sent := e.now()
 	if e.sure != 0 && sent.Sub(e.sure) > e.claim.Lease*3/4 {
 		return queue.Lease{}, errPaused
 	}

@@ -68,6 +68,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storeurl"
 	"github.com/conclave-project/conclave/election/queue"
@@ -102,7 +103,7 @@ func newStore(client *api.Client, options Options) *store {
 		options.LeaseMin = LeaseMinDefault
 	}
 	options.LockDelay = max(options.LockDelay, time.Millisecond)
-	return &store{client: client, options: options, keys: keys{options.Prefix}}
+	return &store{client: client, options: options, keys: keys{options.Prefix}, now: clock.Now}
 }
 
 // Open returns a backend on the agent of a URL, and what closes it:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/queue"
 )
@@ -19,6 +20,7 @@ type store struct {
 	client  *api.Client
 	options Options
 	keys    keys
+	now     func() clock.Instant
 }
 
 // Traits says what Consul promises.
@@ -119,8 +121,17 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
+// unchanged fails if a key is not as it was read, by KVGetOrEmpty.
+func unchanged(pair *api.KVPair) *api.KVTxnOp {
+	if pair.ModifyIndex == 0 {
+		return &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: pair.Key}
+	}
+	return &api.KVTxnOp{Verb: api.KVCheckIndex, Key: pair.Key, Index: pair.ModifyIndex}
+}
+
 // Ask leaves the request, locked by the holder's session, in the place of the one that it
-// has looked at.
+// has looked at. Of a leader that has stepped down the session may stand for two leases more,
+// and lock the request to it.
 func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, request election.Request) error {
 	key := s.keys.request(name)
 	before, _, err := s.consult(ctx, &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: key})
@@ -130,11 +141,7 @@ func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, reque
 	if err := request.Replaces(queue.DecodeRequest(before[0].Value)); err != nil {
 		return err
 	}
-	unchanged := &api.KVTxnOp{Verb: api.KVCheckIndex, Key: key, Index: before[0].ModifyIndex}
-	if before[0].ModifyIndex == 0 {
-		unchanged = &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: key}
-	}
-	_, failed, err := s.transact(ctx, unchanged,
+	_, failed, err := s.transact(ctx, unchanged(before[0]), &api.KVTxnOp{Verb: api.KVDelete, Key: key},
 		&api.KVTxnOp{Verb: api.KVCheckSession, Key: holder.Key, Session: holder.Owner},
 		&api.KVTxnOp{Verb: api.KVLock, Key: key, Value: queue.Encode(request), Session: holder.Owner})
 	if err == nil && failed >= 0 {

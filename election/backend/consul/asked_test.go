@@ -1,0 +1,58 @@
+package consul
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/queue"
+	"github.com/conclave-project/conclave/internal/bubble"
+)
+
+// TestNextLeaderIsAskedWhileARequestOfTheLastOneStands: the last one has stepped down, and its
+// session lives on, as the servers do where the request to end it is lost.
+func TestNextLeaderIsAskedWhileARequestOfTheLastOneStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAgent(bubble.Clock(1))
+		store := storeOn(direct{a}, bubble.Clock(1))
+		operator := queue.New(store, queue.Options{})
+		defer operator.Close()
+		for _, id := range []string{"a", "b"} {
+			e := store.Entry(t.Context(), election.Claim{Election: "e", ID: id, Nonce: id, Lease: LeaseMinDefault})
+			if _, err := e.Create(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Enter(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Place(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			token, err := e.(queue.Locker).Lock(t.Context())
+			if err != nil || token == 0 {
+				t.Fatalf("%s has token %d, %v", id, token, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			asked := 0
+			a.asked = func() {
+				if asked++; asked > 20 {
+					cancel() // it would go on for as long as the session lives
+				}
+			}
+			if err := operator.Ask(ctx, "e", election.Request{By: "me", Transfer: "c"}); err != nil {
+				t.Fatalf("asking %s: %v", id, err)
+			}
+			cancel()
+			proof, err := e.Prove(t.Context(), nil)
+			if err != nil || proof.Request == nil || proof.Request.Token != token {
+				t.Errorf("%s sees %+v, %v", id, proof.Request, err)
+			}
+			if id == "a" {
+				if err := e.Leave(t.Context(), nil, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	})
+}
