@@ -56,3 +56,31 @@ func TestNextLeaderIsAskedWhileARequestOfTheLastOneStands(t *testing.T) {
 		}
 	})
 }
+
+// TestLockThatComesTwiceKeepsTheToken: the servers carry a request out whose sender has long been
+// answered another one, and locking what is held would change the index that is the token.
+func TestLockThatComesTwiceKeepsTheToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := storeOn(direct{newAgent(bubble.Clock(1))}, bubble.Clock(1)).Entry(t.Context(),
+			election.Claim{Election: "e", ID: "a", Nonce: "a", Lease: LeaseMinDefault})
+		if _, err := e.Create(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Place(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		token, err := e.(queue.Locker).Lock(t.Context())
+		if err != nil || token == 0 {
+			t.Fatalf("token %d, %v", token, err)
+		}
+		if again, err := e.(queue.Locker).Lock(t.Context()); again != 0 || err != nil {
+			t.Errorf("the second time: token %d, %v", again, err)
+		}
+		if place, err := e.Place(t.Context()); place.Token != token || err != nil {
+			t.Errorf("the store has token %d after %d, %v", place.Token, token, err)
+		}
+	})
+}

@@ -35,8 +35,9 @@ type entry struct {
 
 // Entry returns the candidate of a claim.
 func (s *store) Entry(_ context.Context, claim election.Claim) queue.Entry {
-	return &entry{store: s, claim: claim, lock: s.keys.lock(claim.Election),
-		request: s.keys.request(claim.Election), waiter: s.keys.waiter(claim)}
+	lock := s.keys.lock(claim.Election)
+	return &entry{store: s, claim: claim, lock: lock, request: s.keys.request(claim.Election),
+		waiter: s.keys.waiter(claim), seen: scene{lock: &api.KVPair{Key: lock}, at: -1}}
 }
 
 // sessionID is empty while there is none.
@@ -161,17 +162,19 @@ const (
 	refusedPauseMax = 500 * time.Millisecond
 )
 
-// Lock locks the key, and removes that of the waiter.
+// Lock locks the key as it was seen, and removes that of the waiter. A request that comes late, or
+// twice, does nothing: to lock a key again that is held changes its index, which is the token.
 func (e *entry) Lock(ctx context.Context) (election.Token, error) {
-	results, failed, err := e.transact(ctx,
+	results, failed, err := e.transact(ctx, unchanged(e.seen.lock),
 		&api.KVTxnOp{Verb: api.KVLock, Key: e.lock, Value: newHolder(e.claim.ID), Flags: api.LockFlagValue, Session: e.sessionID()},
 		&api.KVTxnOp{Verb: api.KVDelete, Key: e.waiter})
 	if err != nil {
 		return 0, err
 	}
 	if failed < 0 {
-		e.token.Store(results[0].ModifyIndex)
-		return election.Token(results[0].ModifyIndex), nil
+		locked := results[len(results)-1]
+		e.token.Store(locked.ModifyIndex)
+		return election.Token(locked.ModifyIndex), nil
 	}
 	// "consul lock" was faster, or there is a lock-delay, or the session has
 	// ended: the next look tells.
