@@ -95,5 +95,8 @@ func (b *Backend) Ask(ctx context.Context, name string, request election.Request
 		case !errors.Is(err, ErrConflict):
 			return b.fail("ask the leader of", name, err)
 		}
+		if Pause(ctx); ctx.Err() != nil { // what has changed may change again and again
+			return b.fail("ask the leader of", name, context.Cause(ctx))
+		}
 	}
 }

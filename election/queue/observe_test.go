@@ -2,8 +2,13 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
@@ -31,4 +36,37 @@ func TestObserverThatIsLeftEarlyLeavesNothing(t *testing.T) {
 	if w.life.Err() == nil {
 		t.Error("what shows the election lives on")
 	}
+}
+
+// changing is a store that has changed by the time it is asked.
+type changing struct {
+	*memory
+	asked int
+}
+
+func (c *changing) Ask(context.Context, string, Holder, election.Request) error {
+	if c.asked++; c.asked > 100 {
+		return errors.New("asked without a pause")
+	}
+	return ErrConflict
+}
+
+// TestAskPausesWhereTheStoreHasChanged: it is asked again, and not as often as it answers.
+func TestAskPausesWhereTheStoreHasChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &changing{memory: newMemory()}
+		c.now = electiontest.VirtualClock(1).Now
+		b := New(c, Options{Clock: electiontest.VirtualClock(1)})
+		defer b.Close()
+		grant, err := b.Acquire(t.Context(), newClaim(0, time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*pause)
+		defer cancel()
+		if err := b.Ask(ctx, "jobs", election.Request{}); err == nil || c.asked > 11 {
+			t.Errorf("asked %d times: %v", c.asked, err)
+		}
+		_ = b.Release(t.Context(), grant)
+	})
 }
