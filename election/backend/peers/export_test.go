@@ -1,12 +1,15 @@
 package peers
 
 import (
+	"context"
 	"maps"
+	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/conclave-project/conclave/algo"
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
@@ -31,6 +34,12 @@ func (b *Backend) Links() (n int) {
 	return n
 }
 
+// TakesPart reports whether this member votes: it has a memory, or has made one.
+func (b *Backend) TakesPart() (yes bool) {
+	_ = b.call(b.life, func() { yes = b.entry == nil && b.head.Founded })
+	return yes
+}
+
 // Freeze lets this member do nothing until it is thawed.
 func (b *Backend) Freeze(thawed <-chan struct{}) { b.post(func() { <-thawed }) }
 
@@ -38,7 +47,12 @@ func (b *Backend) Freeze(thawed <-chan struct{}) { b.post(func() { <-thawed }) }
 func (b *Backend) StateFile() string { return b.store.dir + "/" + stateName }
 
 // NewOn starts a member on another disk than this machine's.
-func NewOn(options Options, disk vfs.FS) (*Backend, error) { return start(options, disk) }
+func NewOn(options Options, disk vfs.FS) (*Backend, error) { return start(options, thisMachine(disk)) }
+
+// NewIn starts a member in a bubble: on a disk, by a clock, and on a network of it.
+func NewIn(options Options, disk vfs.FS, its clock.Clock, dial func(context.Context, string, string) (net.Conn, error)) (*Backend, error) {
+	return start(options, world{disk, its, dial})
+}
 
 // FitWaiting is how many such claims may wait.
 func FitWaiting(c election.Claim) int { return waitingBytesMax / waitingBytes(c) }

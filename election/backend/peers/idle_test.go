@@ -52,7 +52,7 @@ func newPassing(t *testing.T, keep int) *passing {
 
 func (p *passing) start(i int, l net.Listener) {
 	b, err := start(Options{ID: p.members[i].ID, Members: p.members, Dir: "/" + string(p.members[i].ID), Lease: 300 * time.Millisecond,
-		Listener: l}, p.disk)
+		Listener: l}, thisMachine(p.disk))
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/conclave-project/conclave/algo"
 	"github.com/conclave-project/conclave/internal/lobby"
-	"github.com/conclave-project/conclave/internal/names"
 )
 
 // link is the connection to another member, for all elections.
@@ -493,7 +492,7 @@ func (b *Backend) connect(m Member) (linked bool, err error) {
 		return linked, err
 	}
 	ctx, cancel := context.WithTimeout(b.life, max(b.options.Lease, time.Second))
-	conn, err := names.System().DialContext(ctx, "tcp", m.Addr)
+	conn, err := b.dial(ctx, "tcp", m.Addr)
 	cancel()
 	if err != nil {
 		return false, err

@@ -29,7 +29,7 @@ func TestNobodyElseLeadsWhileAGrantLasts(t *testing.T) {
 	dir := t.TempDir()
 	var g []*Backend
 	for i, m := range members {
-		b, err := start(Options{ID: m.ID, Members: members, Dir: filepath.Join(dir, string(m.ID)), Lease: 3 * time.Second, Listener: listeners[i]}, osfs.New())
+		b, err := start(Options{ID: m.ID, Members: members, Dir: filepath.Join(dir, string(m.ID)), Lease: 3 * time.Second, Listener: listeners[i]}, thisMachine(osfs.New()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-project/conclave/algo/registry"
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/names"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
@@ -37,6 +38,7 @@ type Backend struct {
 	options   Options
 	algorithm registry.Algorithm
 	clock     clock.Clock
+	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	leaseMs   int64
 	formerMs  int64 // the longest lease of which a promise of before the start may still last
 	store     *store
@@ -78,14 +80,23 @@ type Backend struct {
 // New starts the member. It returns when it listens and has read its state; the
 // connections come later.
 func New(options Options) (*Backend, error) {
-	b, err := start(options, osfs.New())
+	b, err := start(options, thisMachine(osfs.New()))
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
 	return b, nil
 }
 
-func start(options Options, disk vfs.FS) (*Backend, error) {
+// world is what a member runs on.
+type world struct {
+	disk  vfs.FS
+	clock clock.Clock
+	dial  func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+func thisMachine(disk vfs.FS) world { return world{disk, clock.System(), names.System().DialContext} }
+
+func start(options Options, on world) (*Backend, error) {
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err
@@ -95,7 +106,7 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 		return nil, err
 	}
 	leaseMs := options.Lease.Milliseconds()
-	store, state, err := openStore(disk, options.Dir, options.ID, options.ids(), leaseMs, uint64(options.After))
+	store, state, err := openStore(on.disk, options.Dir, options.ID, options.ids(), leaseMs, uint64(options.After))
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +116,7 @@ func start(options Options, disk vfs.FS) (*Backend, error) {
 			return nil, errors.Join(fmt.Errorf("listen for the other members: %w", err), store.close())
 		}
 	}
-	b := &Backend{options: options, algorithm: algorithm, clock: clock.System(),
+	b := &Backend{options: options, algorithm: algorithm, clock: on.clock, dial: on.dial,
 		leaseMs: leaseMs, formerMs: state.LeaseMs, store: store, listener: listener,
 		inbox: make(chan func(), inboxMax), done: make(chan struct{}), shutDown: make(chan struct{}),
 		kicks: make(map[algo.ID]chan struct{}),
