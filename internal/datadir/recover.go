@@ -67,6 +67,7 @@ type Recovered struct {
 	// is, and the server must not vote before SetCurrent. See RejoiningText.
 	Rejoining bool
 	marked    bool // as that, though it may have been told to begin
+	behind    bool // the log ends before the snapshot
 
 	// Replacing: the snapshot takes the place of all else here (datadir-S7), which the
 	// next start finishes, or this one has finished.
@@ -254,7 +255,7 @@ func (s *Store) replay(r *Recovered) error {
 	if err != nil {
 		return err
 	}
-	r.Torn, r.Lost = reader.Torn(), noted.Lost(reader)
+	r.Torn, r.Lost, r.behind = reader.Torn(), noted.Lost(reader), reader.Behind()
 	if r.Lost != nil && r.Lost.Snapshot > 0 && s.options.Log.NoSync {
 		r.Lost = nil // only snapshots are synced
 	}
@@ -373,7 +374,9 @@ func (s *Store) makeDurable(r *Recovered) error {
 		return err
 	}
 	if !r.Replacing {
-		if err := txnlog.MakeDurable(s.fs, s.logDir, r.Torn, s.readOptions()); err != nil {
+		options := s.readOptions()
+		options.Behind = r.behind
+		if err := txnlog.MakeDurable(s.fs, s.logDir, r.Torn, options); err != nil {
 			return err
 		}
 	}

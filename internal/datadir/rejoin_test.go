@@ -235,6 +235,24 @@ func TestLogOfAnOlderCopyHasLostItsEnd(t *testing.T) {
 				t.Errorf("%+v, %v", r, r.Lost)
 			}
 			must(t, s.Close())
+			s, err = Open(disk, c.options)
+			must(t, err)
+			r, err = s.Recover(newModel)
+			must(t, err)
+			if r.Lost != nil || r.Rejoining != c.rejoining {
+				t.Errorf("at the second start, without a record in between: %+v, %v", r, r.Lost)
+			}
+			_, err = s.LoadEpochs(r.Last)
+			must(t, err)
+			must(t, s.SetAccepted(1))
+			must(t, s.SetCurrent(1)) // a leader has nothing that is not here
+			must(t, s.Close())
+			s, err = Open(disk, c.options)
+			must(t, err)
+			if r, err := s.Recover(newModel); err != nil || r.Lost != nil || r.Rejoining {
+				t.Errorf("no vote although a leader has said that this is all: %+v %v", r, err)
+			}
+			must(t, s.Close())
 		})
 	}
 }

@@ -117,7 +117,7 @@ func (n Noted) Lost(r *Reader) *Lost {
 		return nil
 	case r.name == "" || newest < n.mark.segment:
 		lost.Missing = true
-	case newest == n.mark.segment && r.lowest > 0 && r.lowest < r.after && r.after.Counter() > 0:
+	case newest == n.mark.segment && r.Behind() && r.after.Counter() > 0:
 		lost.Last, lost.Snapshot = r.lowest, r.after
 	case newest > n.mark.segment || r.end >= n.mark.end:
 		return nil

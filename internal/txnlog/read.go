@@ -39,6 +39,9 @@ type ReadOptions struct {
 	// epoch and the first of another, of neither, may be a leader's state, of which the log
 	// has nothing: ZooKeeper's own servers keep the log of before (txnlog-L8).
 	Snapshots []zk.Zxid
+	// Behind: the log ends before a snapshot beside it. MakeDurable makes no mark of it then, by
+	// which the next start would take what is in that snapshot alone for lost.
+	Behind bool
 }
 
 func (o ReadOptions) withDefaults() ReadOptions {
@@ -122,6 +125,10 @@ func (r *Reader) Next() (Record, error) {
 	}
 	return Record{}, r.err
 }
+
+// Behind reports whether the log ends before the record after which it was read, once Next has
+// returned io.EOF.
+func (r *Reader) Behind() bool { return r.lowest > 0 && r.lowest < r.after }
 
 // Torn reports a torn end, once Next has returned io.EOF; else, and when the
 // log ends cleanly, it is nil.

@@ -152,7 +152,7 @@ func MakeDurable(fsys vfs.FS, dir string, torn *Torn, options ReadOptions) error
 	if err != nil || len(segments) == 0 {
 		return err
 	}
-	if torn != nil {
+	if torn != nil || options.Behind {
 		err = dropMark(fsys, dir)
 	}
 	for t := torn; t != nil && err == nil; t = t.before { // the newest first
@@ -164,7 +164,7 @@ func MakeDurable(fsys vfs.FS, dir string, torn *Torn, options ReadOptions) error
 		segments = slices.DeleteFunc(segments, func(s Segment) bool { return filepath.Join(dir, s.Name) == t.File })
 	}
 	if err == nil && len(segments) > 0 {
-		err = renew(fsys, dir, segments[len(segments)-1], options.unsyncedMax())
+		err = renew(fsys, dir, segments[len(segments)-1], options)
 	}
 	if err != nil {
 		return fmt.Errorf("make the transaction log durable: %w", err)
@@ -177,7 +177,7 @@ func MakeDurable(fsys vfs.FS, dir string, torn *Torn, options ReadOptions) error
 // nothing is appended any more (Open), is given up: each later start would read it, and a crash
 // leaves as much again. A file system that copies on write may need more space than that: then
 // what the log keeps for its next segment is given up too.
-func renew(fsys vfs.FS, dir string, segment Segment, bytes int64) error {
+func renew(fsys vfs.FS, dir string, segment Segment, options ReadOptions) error {
 	mark, err := readMark(fsys, dir)
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func renew(fsys vfs.FS, dir string, segment Segment, bytes int64) error {
 		err = file.Truncate(end)
 	}
 	if err == nil {
-		begin := max(end-bytes, 0)
+		begin := max(end-options.unsyncedMax(), 0)
 		if mark.segment == segment.First {
 			begin = max(begin, min(mark.end, end))
 		}
@@ -205,7 +205,7 @@ func renew(fsys vfs.FS, dir string, segment Segment, bytes int64) error {
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}
-	if err != nil {
+	if err != nil || options.Behind {
 		return err
 	}
 	return putMark(fsys, dir, syncMark{segment.First, end})
