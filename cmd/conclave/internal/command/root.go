@@ -97,13 +97,21 @@ func addColor(root *cobra.Command) {
 func void(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		switch wait, parseErr := time.ParseDuration(f.Value.String()); {
-		case f.Value.Type() == "string" && f.Value.String() == "" && f.Name != "metadata":
+		case saysNothing(f.Value) && f.Name != "metadata":
 			err = cli.Usage("give it a value, or leave the flag out", "--%s is empty", f.Name)
 		case f.Name == "timeout" && parseErr == nil && wait <= 0:
 			err = cli.Usage("write for example --timeout 10s", "--timeout %v leaves no time", wait)
 		}
 	})
 	return err
+}
+
+func saysNothing(v pflag.Value) bool {
+	if several, ok := v.(pflag.SliceValue); ok {
+		all := several.GetSlice()
+		return len(all) == 0 || slices.Contains(all, "")
+	}
+	return v.Type() == "string" && v.String() == ""
 }
 
 // exitError carries the exit code of a command that was run.
