@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/awaittest"
@@ -309,6 +311,51 @@ func TestCertificatesThatOthersRefuseAreDoubted(t *testing.T) {
 			t.Errorf("%v, %v at %v: %q, want %q", c.who.Certificate.DNSNames, c.who.Certificate.IPAddresses, c.hosts, got, c.want)
 		}
 	}
+}
+
+// A certificate that nobody takes is told at the start, when it is read again, and once a day: the
+// server itself notices nothing of it.
+func TestCertificateThatEndsIsTold(t *testing.T) {
+	ca, now := certtest.New("ca"), time.Now()
+	for _, c := range []struct {
+		from, until time.Duration
+		want        string // "" for nothing
+	}{
+		{-time.Hour, 24 * time.Hour, ""},
+		{-21 * time.Hour, 3 * time.Hour, ""},
+		{-22 * time.Hour, 2 * time.Hour, "a certificate expires soon"},
+		{-25 * time.Hour, -time.Hour, "a certificate has expired"},
+		{time.Hour, 24 * time.Hour, "a certificate is not valid yet"},
+	} {
+		who := ca.IssueAs(func(t *x509.Certificate) { t.NotBefore, t.NotAfter = now.Add(c.from), now.Add(c.until) }, "zk", "localhost")
+		dir := t.TempDir()
+		s := settings(t, dir, who, ca)
+		s.Reload = true
+		var log bytes.Buffer
+		source, err := Open("ssl.", s, true, slog.New(slog.NewTextHandler(&log, nil)))
+		must(t, err)
+		for _, when := range []string{"at the start", "read again"} {
+			if told := log.String(); strings.Contains(told, "WARN") != (c.want != "") || !strings.Contains(told, c.want) {
+				t.Errorf("%v to %v, %s: %q, want %q", c.from, c.until, when, told, c.want)
+			}
+			log.Reset()
+			file(t, dir, "key.pem", keyStore(t, who, "PEM", ""))
+			source.refresh()
+		}
+	}
+	synctest.Test(t, func(t *testing.T) { // the day is 2000-01-01
+		day := time.Now()
+		who := ca.IssueAs(func(t *x509.Certificate) { t.NotBefore, t.NotAfter = day, day.Add(26*time.Hour) }, "zk", "localhost")
+		var log bytes.Buffer
+		source, err := Open("ssl.", settings(t, t.TempDir(), who, ca), true, slog.New(slog.NewTextHandler(&log, nil)))
+		must(t, err)
+		ctx, stop := context.WithTimeout(t.Context(), 49*time.Hour)
+		defer stop()
+		source.Watch(ctx)
+		if told := log.String(); strings.Count(told, "\n") != 2 || !strings.Contains(told, "expires soon") || !strings.Contains(told, "has expired") {
+			t.Errorf("in two days: %q", told)
+		}
+	})
 }
 
 // TestNameAloneCountsForClients: who makes a name resolve to an address of his own, for which

@@ -87,6 +87,7 @@ func Open(prefix string, settings Settings, serves bool, logger *slog.Logger) (*
 		return nil, err
 	}
 	s.read.Store(m)
+	s.warn(m)
 	return s, nil
 }
 
@@ -141,20 +142,41 @@ func (f fileState) same(g fileState) bool {
 
 // Watch reads the files again when they change, until ctx ends, if Reload is set.
 // Connections stay (secure-T3). While files cannot be read or do not fit together, as
-// between the writing of a key and of its certificate, what was read before counts.
+// between the writing of a key and of its certificate, what was read before counts. A
+// certificate that ends soon is told once a day in any case.
 func (s *Source) Watch(ctx context.Context) {
-	if !s.settings.Reload {
-		return
-	}
-	ticker := time.NewTicker(reloadEvery)
+	ticker, days := time.NewTicker(reloadEvery), time.NewTicker(24*time.Hour)
 	defer ticker.Stop()
+	defer days.Stop()
+	if !s.settings.Reload {
+		ticker.Stop()
+	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 			s.refresh()
+		case <-days.C:
+			s.warn(s.read.Load())
 		}
+	}
+}
+
+// warn tells of certificates that others do not take, or will soon not: it is they who notice.
+func (s *Source) warn(m *material) {
+	for _, key := range m.keys {
+		now, c := time.Now(), key.Leaf
+		what := "a certificate has expired: others refuse this server"
+		switch left := c.NotAfter.Sub(now); {
+		case now.Before(c.NotBefore):
+			what = "a certificate is not valid yet: others refuse this server until then"
+		case left > c.NotAfter.Sub(c.NotBefore)/10:
+			continue
+		case left > 0:
+			what = "a certificate expires soon: others will refuse this server then"
+		}
+		s.logger.Warn(what, "keys", s.prefix+"*", "subject", subject(c), "from", c.NotBefore, "until", c.NotAfter)
 	}
 }
 
@@ -171,6 +193,7 @@ func (s *Source) refresh() {
 	case err == nil:
 		s.read.Store(m)
 		s.logger.Info("keys and certificates were read again", "keys", s.prefix+"*", "subject", m.subject(), "until", m.until())
+		s.warn(m)
 	case !slices.EqualFunc(now, s.refused, fileState.same):
 		s.logger.Error("changed keys or certificates cannot be read; those from before count", "error", err)
 		s.refused = now
