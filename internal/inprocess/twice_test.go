@@ -31,6 +31,15 @@ func TestTwoServersWithOneNumberAreTold(t *testing.T) {
 	awaittest.Until(t, "the leader tells", func() bool {
 		return told.Count("another one has its number, 3: two servers may not have the same myid") > 0
 	})
+	// The one that is refused tries again as long as it runs, and says so, but does not fill its log.
+	awaittest.Until(t, "the other one has tried often", func() bool {
+		return max(e.Server(3).Status().Elections, e.Server(4).Status().Elections) > 30
+	})
+	for _, line := range []string{`msg="connecting to the leader"`, `msg="no role yet"`} {
+		if n := told.Count(line); n == 0 || n > 15 {
+			t.Errorf("%d lines %s of four servers", n, line)
+		}
+	}
 	if e.Leader() != leader {
 		t.Errorf("server %d leads, and %d did", e.Leader(), leader)
 	}

@@ -68,10 +68,18 @@ func (k *link) run() {
 	k.still()
 }
 
-// tell logs why the link ends. Anybody may say hello, and then nonsense, as often as it likes.
+// tell logs why the link ends. Anybody may say hello, and then nonsense, as often as it likes; and a
+// leader may refuse this server each time.
 func (k *link) tell(what string, err error) {
 	if k.from == peerwire.FromLearner {
 		k.owner.ended.log(k.owner.o.Logger, slog.LevelInfo, what, k.socket, err)
+		return
+	}
+	dialed := &k.owner.dialed
+	dialed.Lock()
+	news := dialed.news(err, time.Now())
+	dialed.Unlock()
+	if !news {
 		return
 	}
 	k.owner.o.Logger.Info(what, slog.Any("remote", k.socket.RemoteAddr()), slog.Any("error", err))

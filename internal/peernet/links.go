@@ -80,8 +80,12 @@ type Links struct {
 	done   context.Context
 	end    context.CancelFunc
 
-	refused refused      // before their first message
-	ended   refused      // after it
+	refused refused  // before their first message
+	ended   refused  // after it
+	dialed  struct { // why those ended that this side has dialed
+		sync.Mutex
+		failures
+	}
 	waiting atomic.Int64 // bytes, on all links
 
 	mu struct {
@@ -115,6 +119,7 @@ func NewLinks(o LinksOptions) *Links {
 		o.Dial = names.System().DialContext
 	}
 	l := &Links{o: o}
+	l.dialed.failures = failures{}
 	l.done, l.end = context.WithCancel(context.Background())
 	l.dialer = dialer{o.Dial, &l.tasks}
 	l.mu.links = make(map[zab.LinkID]*link)

@@ -73,6 +73,26 @@ func TestStrangersThatSayHelloDoNotFillTheLog(t *testing.T) {
 	}
 }
 
+// Nor does a leader that refuses this server, as often as it tries: of each reason there is one line.
+func TestLeaderThatRefusesDoesNotFillTheLog(t *testing.T) {
+	leavesNothing(t)
+	var log bytes.Buffer
+	s, l := startServer(t, func(o *LinksOptions) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) }), listen(t, "127.0.0.1:0")
+	for range 50 {
+		s.Connect([]peerwire.Address{addressOf(l)}, patience)
+		socket, err := l.Accept()
+		must(t, err)
+		s.next("up")
+		must(t, socket.(*net.TCPConn).SetLinger(0)) // it is reset, as by one that wants TLS
+		socket.Close()
+		s.next("down")
+	}
+	s.Shutdown()
+	if n := strings.Count(log.String(), "\n"); n != 1 {
+		t.Errorf("50 refusals have left %d lines:\n%.500s", n, log.String())
+	}
+}
+
 // A server whose connection to another fails says so again when the reason is another one, and
 // each minute: the first reason may be that the other was down, and the second its certificate.
 func TestFailuresAreToldAgainForAnotherReason(t *testing.T) {

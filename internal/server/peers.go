@@ -509,11 +509,11 @@ func (p *peers) carryOut(e *zab.Effect) {
 			return
 		}
 		if e.Master {
-			s.cfg.Logger.Info("connecting to an observer master", "id", int64(e.Server))
+			s.tellSeldom("connecting to an observer master", "id", int64(e.Server))
 			p.outgoing = p.links.ConnectOnce(addresses, s.cfg.silence())
 			return
 		}
-		s.cfg.Logger.Info("connecting to the leader", "leader", int64(e.Server))
+		s.tellSeldom("connecting to the leader", "leader", int64(e.Server))
 		p.outgoing = p.links.Connect(addresses, s.cfg.silence())
 	case zab.EffectSendSnapshot:
 		snapshot := s.beginSnapshot()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -42,6 +43,7 @@ type place struct {
 	role      Role
 	sinceMs   int64
 	proposals proposalSizes
+	told      map[string]int64 // when, of attempts to get a role; the loop's
 }
 
 type proposalSizes struct {
@@ -126,9 +128,10 @@ func (s *Server) noteStep(effects *replica.Effects) {
 	}
 	s.place.mu.Unlock()
 	if role == before && len(effects.Left) > 0 {
-		s.cfg.Logger.Info("no role yet", "reason", reasonsOf(effects.Left))
+		s.tellSeldom("no role yet", "reason", reasonsOf(effects.Left))
 	}
 	if role != before {
+		clear(s.place.told)
 		if role.Mode == ModeLeader {
 			s.place.proposals.reset() // each leader counts its own, as in ZooKeeper
 		}
@@ -167,6 +170,20 @@ func (s *Server) logRole(role Role, left []zab.Reason) {
 	case ModeLooking:
 		log.Warn("not serving: looking for a leader", "reason", reasonsOf(left))
 	}
+}
+
+// tellSeldom logs what a server tells that tries to get a role, as often as it is refused: each line
+// once a minute.
+func (s *Server) tellSeldom(what, key string, value any) {
+	line := fmt.Sprint(what, value)
+	if at, told := s.place.told[line]; told && s.loopMs-at < time.Minute.Milliseconds() {
+		return
+	}
+	if len(s.place.told) >= 16 {
+		clear(s.place.told)
+	}
+	s.place.told[line] = s.loopMs
+	s.cfg.Logger.Info(what, key, value)
 }
 
 func reasonsOf(left []zab.Reason) string {

@@ -93,6 +93,7 @@ func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, closeGrace: 5 * time.Second}
 	s.log, s.cfg.Logger = logAside(cfg.Logger)
+	s.place.told = map[string]int64{}
 	s.trace = newTracer(&s.cfg)
 	s.done, s.stop = context.WithCancelCause(context.Background())
 	s.inbox.init(s.monoMs)
