@@ -104,6 +104,9 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	if u, err := user.Current(); err == nil {
 		cfg.Audit.User = u.Username
 	}
+	if file, err := filepath.EvalSymlinks(cfg.AuditFile()); err == nil {
+		cfg.Audit.File = file // it is renamed when it is full, which a link such as /dev/stdout is not to be
+	}
 	if err := openSASL(&cfg, config, logger); err != nil {
 		return err
 	}
