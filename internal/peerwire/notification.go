@@ -45,6 +45,10 @@ var ErrNotification = errors.New("peerwire: bad notification")
 func ElectionFrameLength(b []byte) (int, error) {
 	d := jute.NewDecoder(b, 0)
 	n := int(d.Int())
+	if int64(n) == proofMark>>32 {
+		return 0, fmt.Errorf("%w: the peer proves by SASL who it is, and this server does not ask: "+
+			"quorum.auth.enableSasl is not the same on all servers", ErrElectionFrame)
+	}
 	if n <= 0 || n > ElectionFrameMax || d.Err() != nil {
 		return 0, fmt.Errorf("%w: %d, want 1 to %d", ErrElectionFrame, n, ElectionFrameMax)
 	}

@@ -301,6 +301,10 @@ func TestZookeeper3769MalformedNotificationsAreErrors(t *testing.T) {
 			t.Errorf("length %s: %d, %v", length, n, err)
 		}
 	}
+	_, err := ElectionFrameLength(AppendProof(nil, ProofGoesOn, nil))
+	if !errors.Is(err, ErrElectionFrame) || !strings.Contains(err.Error(), "quorum.auth.enableSasl") {
+		t.Errorf("a proof that nobody asks for: %v", err)
+	}
 }
 
 func TestTheVersionOfAConfigurationIsRead(t *testing.T) {
