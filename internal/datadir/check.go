@@ -343,6 +343,9 @@ func (s *Store) checkEpochs(r *Report) {
 		}
 		return
 	}
+	if epochs[0] < 0 && !s.options.Alone && r.MyID != "" {
+		r.note("%s", madeAccepted(s.snapDir, max(r.Last, 0).Epoch()))
+	}
 	_, err := s.findEpochs(r.Last)
 	switch {
 	case err != nil && s.options.Alone:

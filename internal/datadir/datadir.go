@@ -89,8 +89,8 @@ type Store struct {
 	locks   []io.Closer
 
 	epochs     Epochs
-	epochsMade bool // see MadeEpochsText
-	logAlone   bool // history without a snapshot was accepted (TrustEmpty)
+	madeEpochs string // see MadeEpochsText
+	logAlone   bool   // history without a snapshot was accepted (TrustEmpty)
 
 	// changing is held while files get or lose their names, but for those of the
 	// log in use; history counts how often what was there was given up.

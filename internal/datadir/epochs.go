@@ -38,7 +38,12 @@ func (s *Store) LoadEpochs(last zk.Zxid) (Epochs, error) {
 	if err != nil {
 		return Epochs{}, err
 	}
-	if s.epochsMade = last > 0 && !found.hasAccepted && !found.hasCurrent; s.epochsMade {
+	switch s.madeEpochs = ""; {
+	case found.hasAccepted:
+	case found.hasCurrent:
+		s.madeEpochs = madeAccepted(s.snapDir, found.Accepted)
+	case last > 0:
+		s.madeEpochs = madeEpochs(s.snapDir, found.Current)
 		if err := s.noteAlone(last); err != nil {
 			return Epochs{}, err
 		}
@@ -64,13 +69,16 @@ type foundEpochs struct {
 	hasAccepted, hasCurrent bool
 }
 
-// MadeEpochsText tells of a history without epoch files, for which LoadEpochs has made some, "" if
-// there were any. What was promised after the epoch of the history is forgotten.
-func (s *Store) MadeEpochsText() string {
-	if !s.epochsMade {
-		return ""
-	}
-	return madeEpochs(s.snapDir, s.epochs.Current)
+// MadeEpochsText tells of a history without epoch files, or without the one that has the promise, for
+// which LoadEpochs has made some, "" if none lacked. What was promised after the epoch of the history
+// is forgotten.
+func (s *Store) MadeEpochsText() string { return s.madeEpochs }
+
+// madeAccepted tells of the one that is never missing by itself: the promise comes first.
+func madeAccepted(dir string, epoch uint32) string {
+	return fmt.Sprintf("%s has %s and no %s: that was lost, and begins with the epoch of the history, %d; what this server had promised "+
+		"since is forgotten, and it may promise it again to another: put back both from one backup, or exchange the server",
+		dir, currentName, acceptedName, epoch)
 }
 
 func madeEpochs(dir string, epoch uint32) string {

@@ -167,6 +167,41 @@ func TestHistoryWithoutEpochFilesIsNoted(t *testing.T) {
 	}
 }
 
+// The promise is on the disk before the epoch that rests on it: where it lacks, it was lost.
+func TestLostPromiseIsNoted(t *testing.T) {
+	disk := directory(t)
+	s := open(t, disk)
+	r, err := s.Recover(newModel)
+	must(t, err)
+	_, err = s.LoadEpochs(r.Last)
+	must(t, err)
+	must(t, s.SetAccepted(3)) // and not SetCurrent: it was promised, and has not come
+	must(t, s.Close())
+	must(t, vfs.ReplaceFile(disk, "data/myid", "data/t", []byte("1")))
+	for _, c := range []struct {
+		without string
+		told    bool
+	}{{"currentEpoch", false}, {"acceptedEpoch", true}, {"", false}} {
+		if c.without != "" {
+			must(t, disk.Remove("data/version-2/"+c.without))
+		}
+		report, err := Check(disk, Options{DataDir: "data", LogDir: "logs"}, newModel)
+		must(t, err)
+		if notes := strings.Join(report.Notes, "\n"); strings.Contains(notes, "has currentEpoch and no acceptedEpoch") != c.told || !report.Sound() {
+			t.Errorf("without %q: check: %q", c.without, notes)
+		}
+		s := open(t, disk)
+		r, err := s.Recover(newModel)
+		must(t, err)
+		_, err = s.LoadEpochs(r.Last)
+		must(t, err)
+		if text := s.MadeEpochsText(); (text != "") != c.told {
+			t.Errorf("without %q: %q", c.without, text)
+		}
+		must(t, s.Close())
+	}
+}
+
 // A server that was alone has the only copy of its history: no leader's takes its place before an
 // ensemble has had it (datadir-S8).
 func TestHistoryOfAServerThatWasAloneIsNotGivenUp(t *testing.T) {
