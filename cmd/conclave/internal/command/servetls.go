@@ -35,9 +35,7 @@ func openTLS(config *zoocfg.Config, logger *slog.Logger) (*securePorts, error) {
 			for _, address := range line.Quorum {
 				hosts = append(hosts, address.Host)
 			}
-			if doubt := p.peers.Doubt(hosts); doubt != "" {
-				logger.Warn(doubt)
-			}
+			p.peers.TellDoubts(hosts)
 		}
 	}
 	if config.Admin.TLS.Serves {

@@ -301,6 +301,8 @@ func TestCertificatesThatOthersRefuseAreDoubted(t *testing.T) {
 		{ca.Issue("zk", "zk2.example"), []string{"zk1.example"}, nil, "none of the hosts of this server's line (zk1.example)"},
 		{ca.Issue("zk", "192.0.2.2"), []string{"192.0.2.1", "192.0.2.3"}, nil, "none of the hosts of this server's line (192.0.2.1, 192.0.2.3)"},
 		{ca.Issue("zk", "192.0.2.2"), []string{"192.0.2.1"}, func(s *Settings) { s.NoHostCheck = true }, ""},
+		{certtest.New("ca").Issue("zk", "192.0.2.1"), []string{"192.0.2.1"}, nil, "of no authority in ssl.trustStore"},
+		{certtest.New("ca").Issue("zk", "192.0.2.1"), []string{"192.0.2.1"}, func(s *Settings) { s.Trust, s.ClientAuth = Store{}, "none" }, ""},
 	} {
 		s := settings(t, t.TempDir(), c.who, ca)
 		s.ClientHostCheck = true
@@ -310,6 +312,36 @@ func TestCertificatesThatOthersRefuseAreDoubted(t *testing.T) {
 		if got := open(t, s).Doubt(c.hosts); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%v, %v at %v: %q, want %q", c.who.Certificate.DNSNames, c.who.Certificate.IPAddresses, c.hosts, got, c.want)
 		}
+	}
+}
+
+// A certificate that takes the place of a good one is looked at as the first one was: links that are
+// there stay, and the next ones come to nothing.
+func TestNewCertificateThatOthersRefuseIsDoubted(t *testing.T) {
+	ca, dir := certtest.New("ca"), t.TempDir()
+	s := settings(t, dir, ca.Issue("zk", "192.0.2.1"), ca)
+	s.Reload = true
+	var log bytes.Buffer
+	source, err := Open("ssl.", s, true, slog.New(slog.NewTextHandler(&log, nil)))
+	must(t, err)
+	source.TellDoubts([]string{"192.0.2.1"})
+	for _, c := range []struct {
+		who  *certtest.Identity
+		want string
+	}{
+		{ca.Issue("zk", "192.0.2.2"), "is for none of the hosts"},
+		{certtest.New("newer").Issue("zk", "192.0.2.1"), "is of no authority"},
+		{ca.Issue("zk", "192.0.2.1"), ""},
+	} {
+		if told := log.String(); strings.Contains(told, "WARN") {
+			t.Errorf("before: %q", told)
+		}
+		file(t, dir, "key.pem", keyStore(t, c.who, "PEM", ""))
+		source.refresh()
+		if told := log.String(); strings.Contains(told, "WARN") != (c.want != "") || !strings.Contains(told, c.want) {
+			t.Errorf("%q, want %q", told, c.want)
+		}
+		log.Reset()
 	}
 }
 

@@ -35,6 +35,7 @@ type Source struct {
 	read       atomic.Pointer[material]
 	refreshing sync.Mutex
 	refused    []fileState // what could not be read, and was logged; guarded by refreshing
+	hosts      []string    // see TellDoubts; guarded by refreshing
 }
 
 // material is one reading of the files (secure-T2).
@@ -194,6 +195,7 @@ func (s *Source) refresh() {
 		s.read.Store(m)
 		s.logger.Info("keys and certificates were read again", "keys", s.prefix+"*", "subject", m.subject(), "until", m.until())
 		s.warn(m)
+		s.doubt()
 	case !slices.EqualFunc(now, s.refused, fileState.same):
 		s.logger.Error("changed keys or certificates cannot be read; those from before count", "error", err)
 		s.refused = now

@@ -95,6 +95,21 @@ func verifyHost(chain []*x509.Certificate, host string) error {
 	return nil
 }
 
+// trusts reports whether a key's certificate is of one of the authorities, whatever the time is.
+func (m *material) trusts(key *tls.Certificate) bool {
+	if m.roots == nil {
+		return true
+	}
+	between := x509.NewCertPool()
+	for _, der := range key.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			between.AddCert(c)
+		}
+	}
+	_, err := key.Leaf.Verify(x509.VerifyOptions{Roots: m.roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	return !errors.As(err, new(x509.UnknownAuthorityError))
+}
+
 // constrains reports whether an authority may name some hosts alone (RFC 5280, section
 // 4.2.1.10).
 func constrains(authority *x509.Certificate) bool {
@@ -103,16 +118,35 @@ func constrains(authority *x509.Certificate) bool {
 
 var oidConstraints = asn1.ObjectIdentifier{2, 5, 29, 30}
 
+// TellDoubts warns of what Doubt says of this server's hosts, now and when files are read again.
+func (s *Source) TellDoubts(hosts []string) {
+	s.refreshing.Lock()
+	defer s.refreshing.Unlock()
+	s.hosts = hosts
+	s.doubt()
+}
+
+// doubt is called with refreshing held.
+func (s *Source) doubt() {
+	if doubt := s.Doubt(s.hosts); s.hosts != nil && doubt != "" {
+		s.logger.Warn(doubt)
+	}
+}
+
 // Doubt says why other servers may refuse what this one shows them, which has these hosts; ""
 // if they do not. Addresses of names are not looked for.
 func (s *Source) Doubt(hosts []string) string {
-	for _, key := range s.read.Load().keys {
+	m := s.read.Load()
+	for _, key := range m.keys {
 		shown := []*x509.Certificate{key.Leaf}
 		addressed := len(key.Leaf.IPAddresses) > 0 || net.ParseIP(key.Leaf.Subject.CommonName) != nil
 		named := func(host string) bool {
 			return verifyHost(shown, host) == nil || addressed && net.ParseIP(host) == nil // which may be its address
 		}
 		switch who := subject(key.Leaf); {
+		case !m.trusts(&key):
+			return fmt.Sprintf("the certificate of %s is of no authority in %strustStore: servers that trust the same ones refuse it. "+
+				"Exchange an authority in two steps, with both in all trust stores in between", who, s.prefix)
 		case s.settings.NoHostCheck:
 		case !slices.ContainsFunc(hosts, named):
 			return fmt.Sprintf("the certificate of %s is for none of the hosts of this server's line (%s): servers that compare them refuse it, "+
