@@ -140,6 +140,13 @@ func (s *Store) currentOf(reached, current, accepted uint32, hasAccepted bool) (
 // Epochs are those last loaded or set.
 func (s *Store) Epochs() Epochs { return s.epochs }
 
+// othersEpoch reports whether ZooKeeper's own server has taken over a history here last: it notes the
+// number alone. What cannot be read is left to LoadEpochs.
+func (s *Store) othersEpoch() bool {
+	epoch, sum, err := readPairFile(s.fs, filepath.Join(s.snapDir, currentName))
+	return err == nil && epoch != "" && sum == ""
+}
+
 // SetAccepted notes a promise, durably, before it is given. An error is fatal
 // to the server's voting: nobody knows which epoch the disk has.
 func (s *Store) SetAccepted(epoch uint32) error {

@@ -256,8 +256,8 @@ func (s *Store) replay(r *Recovered) error {
 		return err
 	}
 	r.Torn, r.Lost, r.behind = reader.Torn(), noted.Lost(reader), reader.Behind()
-	if r.Lost != nil && r.Lost.Snapshot > 0 && s.options.Log.NoSync {
-		r.Lost = nil // only snapshots are synced
+	if r.Lost != nil && r.Lost.Snapshot > 0 && (s.options.Log.NoSync || s.othersEpoch()) {
+		r.Lost = nil // only snapshots are synced, or it is a leader's state, beside which ZooKeeper's own server leaves the log
 	}
 	if r.Lost != nil && r.Lost.Missing {
 		return fmt.Errorf("%w: transactions that were acknowledged are lost; put the file back, or do what docs/operations.md, "+

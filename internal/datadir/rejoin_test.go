@@ -198,12 +198,14 @@ func TestLogOfAnOlderCopyHasLostItsEnd(t *testing.T) {
 		name            string
 		options         Options
 		without         string // a file that is not put back
+		epoch           string // what the files of epochs have, "" for none
 		lost, rejoining bool
 	}{
 		{name: "of an ensemble", lost: true, rejoining: true},
 		{name: "alone", options: Options{Alone: true}, lost: true},
 		{name: "nothing is synced", options: Options{Log: txnlog.Options{NoSync: true}}},
 		{name: "of ZooKeeper", without: txnlog.MarkName},
+		{name: "ZooKeeper's server has run since", epoch: "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			disk := directory(t)
@@ -219,6 +221,11 @@ func TestLogOfAnOlderCopyHasLostItsEnd(t *testing.T) {
 				must(t, err)
 				if name != c.without {
 					must(t, vfs.ReplaceFile(disk, logs+"/"+name, logs+"/t", content))
+				}
+			}
+			for _, name := range []string{acceptedName, currentName} {
+				if c.epoch != "" {
+					must(t, vfs.ReplaceFile(disk, "data/version-2/"+name, "data/version-2/t", []byte(c.epoch)))
 				}
 			}
 			c.options.DataDir, c.options.LogDir = "data", "logs"
