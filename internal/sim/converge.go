@@ -25,8 +25,29 @@ func (w *world) converge() {
 		return
 	}
 	w.heal()
+	w.comeToRest("all was healed")
+	if w.err == nil {
+		w.last()
+	}
+	if w.err == nil && branch(w.plan.Seed, "still", 0).oneIn(3) {
+		w.note(0, "STILL", 0, 0, "")
+		w.still, w.usedUp = true, false
+		idle := !slices.ContainsFunc(w.servers, func(p *process) bool { return p.turns.busy || len(p.turns.queue) > 0 })
+		before, ends, sinceMs, newest := w.elections(), w.tally.Crashes, w.nowMs, w.newest
+		w.until(w.nowMs+w.plan.SessionMs*3/2, nil)
+		if n := w.electionsSince(before); n > 0 && w.tally.Crashes == ends && w.lateMs < sinceMs && idle && !w.usedUp && w.newest == newest && w.err == nil {
+			w.fail(fmt.Errorf("liveness: %d elections while nothing happens", n))
+		}
+	}
+	if w.err == nil && w.plan.Missing {
+		w.miss()
+	}
+}
+
+// comeToRest lets everything go on until all is well, and fails if that takes too long after something.
+func (w *world) comeToRest(what string) {
 	limitMs := w.asleepMs() + w.limitMs()
-	nextMs := w.nowMs
+	sinceMs, nextMs := w.nowMs, w.nowMs
 	directMs := w.nowMs + 4*(w.plan.InitMs+w.plan.SyncMs)
 	askMs := w.nowMs + askAgainMs
 	done := false
@@ -52,20 +73,7 @@ func (w *world) converge() {
 	})
 	if w.err == nil && !done {
 		if err := w.unhealed(); !w.excused(err) {
-			w.fail(fmt.Errorf("liveness: %d ms after all was healed %w", w.nowMs-w.plan.WildMs, err))
-		}
-	}
-	if w.err == nil {
-		w.last()
-	}
-	if w.err == nil && branch(w.plan.Seed, "still", 0).oneIn(3) {
-		w.note(0, "STILL", 0, 0, "")
-		w.still, w.usedUp = true, false
-		idle := !slices.ContainsFunc(w.servers, func(p *process) bool { return p.turns.busy || len(p.turns.queue) > 0 })
-		before, ends, sinceMs, newest := w.elections(), w.tally.Crashes, w.nowMs, w.newest
-		w.until(w.nowMs+w.plan.SessionMs*3/2, nil)
-		if n := w.electionsSince(before); n > 0 && w.tally.Crashes == ends && w.lateMs < sinceMs && idle && !w.usedUp && w.newest == newest && w.err == nil {
-			w.fail(fmt.Errorf("liveness: %d elections while nothing happens", n))
+			w.fail(fmt.Errorf("liveness: %d ms after %s %w", w.nowMs-sinceMs, what, err))
 		}
 	}
 }
@@ -110,7 +118,9 @@ func (w *world) limitMs() int64 {
 func (w *world) asleepMs() int64 {
 	untilMs := w.nowMs
 	for _, p := range w.servers {
-		untilMs = max(untilMs, p.untilMs)
+		if !p.missing {
+			untilMs = max(untilMs, p.untilMs)
+		}
 	}
 	for _, c := range w.clients {
 		untilMs = max(untilMs, c.untilMs)

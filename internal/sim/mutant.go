@@ -114,6 +114,9 @@ const (
 	AckAhead
 	CommitAhead
 
+	// Servers that are missing (mutant_ensemble.go).
+	AllMustVote
+
 	mutants
 )
 
@@ -212,6 +215,8 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 
 	AckAhead:    {"ack-ahead", "made up", "an ACK stands for all that has come, not for what is on disk"},
 	CommitAhead: {"commit-ahead", "made up", "a COMMIT stands for all that was proposed"},
+
+	AllMustVote: {"all-must-vote", "made up", "an election waits for the votes of those who are not there"},
 
 	ReadErrorIsTheEnd: {"read-error-is-the-end", "FAST 2017 (Ganesan)", "a log that cannot be read is taken to end there"},
 }

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/fle"
 	"github.com/conclave-project/conclave/internal/replica"
@@ -47,7 +49,8 @@ func (p *process) answerAsPhantom(e *zab.Effect) {
 
 // ignoresVote reports whether a mutant drops a notification.
 func (p *process) ignoresVote(n *fle.Notification) bool {
-	return p.w.is(ServerZeroIgnored) && n.Leader == 0
+	away := func(q *process) bool { return !q.up && q.wiped == nil && p.inForce.Participants().Has(q.id) }
+	return p.w.is(ServerZeroIgnored) && n.Leader == 0 || p.w.is(AllMustVote) && slices.ContainsFunc(p.w.servers, away)
 }
 
 // mutateRole is what a mutant learner does with a message that leaves for its leader.

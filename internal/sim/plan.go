@@ -65,6 +65,8 @@ type Plan struct {
 	LongSteps bool // who stalls is at a long step, and says so: longstep.go
 	Behind    bool // loops of servers are behind with their work: behind.go
 
+	Missing bool // servers are taken away in the end: missing.go
+
 	Apache uint32 // servers, a bit each, that lead in the order of Apache's: apache.go
 
 	Faults []Fault
@@ -115,6 +117,7 @@ func Draw(seed uint64) Plan {
 	p.behind(branch(seed, "behind", 0))
 	p.stray(branch(seed, "stray", 0))
 	p.underOracle()
+	p.Missing = branch(seed, "missing", 0).oneIn(2)
 	return p
 }
 

@@ -42,6 +42,7 @@ type process struct {
 	untilMs     int64
 	slowMs      int64 // of the network, while a fault lasts
 	downMs      int64 // it is not started before
+	missing     bool  // it is gone for good: missing.go
 
 	replica  *replica.Replica
 	inbox    []replica.Event

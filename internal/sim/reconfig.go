@@ -247,7 +247,10 @@ func (p *process) counts(q *process) bool {
 // (zab.ReasonNewerPromise), for strangers it does not.
 func (w *world) owed(p *process) bool {
 	leader := w.leader()
-	if leader == nil || !p.up || leader.inForce.Member(p.id) != nil {
+	switch {
+	case p.missing:
+		return false
+	case leader == nil, !p.up, leader.inForce.Member(p.id) != nil:
 		return true
 	}
 	accepted, _ := p.replica.Peer().Epochs()

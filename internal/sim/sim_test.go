@@ -113,7 +113,7 @@ func TestALineOfATraceHasItsColumns(t *testing.T) {
 func TestNothingIsLostWhereNothingGoesWrong(t *testing.T) {
 	for seed := uint64(1); seed <= 10; seed++ {
 		plan := Draw(seed)
-		plan.Faults, plan.CounterMax, plan.Observers = nil, 0, 1
+		plan.Faults, plan.Missing, plan.CounterMax, plan.Observers = nil, false, 0, 1
 		// A hasty client gives an answer up that takes long, and the session in it ends by itself.
 		plan.SessionMs, plan.NetMs = max(plan.SessionMs, 10*plan.TickMs), min(plan.NetMs, 6)
 		r := Run(plan, nil)

@@ -1,0 +1,50 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/conclave-project/conclave/internal/quorum"
+)
+
+// miss takes servers away for good when all is well, as many as the ensemble can do without, mostly with the
+// leader among them: their processes are killed, their machines lose power, or they say nothing any more. Within
+// the limit that a healing has the others must serve, and every client must have written again.
+func (w *world) miss() {
+	if w.plan.Solo {
+		return
+	}
+	r := branch(w.plan.Seed, "missing", 1)
+	var order []*process
+	for _, p := range w.servers {
+		order = slices.Insert(order, r.below(len(order)+1), p)
+	}
+	if l := w.leader(); l != nil && !r.oneIn(4) {
+		order = slices.Insert(order, 0, l)
+	}
+	config := w.newestConfig()
+	for _, p := range order {
+		gone := func(id quorum.ID) bool { return id == p.id || w.byID(id).missing }
+		if p.missing || !config.Participants().Has(p.id) || !without(config, gone) {
+			continue
+		}
+		p.missing = true
+		switch r.below(3) {
+		case 0:
+			p.kill("for good")
+		case 1:
+			p.power(0, true, "for good")
+		default:
+			p.note("mute", 0)
+			p.stall(longer)
+			w.watcher.gone(p)
+		}
+	}
+	for _, c := range w.clients {
+		c.program.final = false
+	}
+	w.still = false
+	w.comeToRest("servers were taken away")
+}
+
+// longer is more than a run takes.
+const longer = 7 * 24 * 3600_000
