@@ -168,11 +168,7 @@ func (s *Store) SetCurrent(epoch uint32) error {
 		return fmt.Errorf("set %s to %d: it is %d, and %d is promised",
 			currentName, epoch, s.epochs.Current, s.epochs.Accepted)
 	}
-	err := s.endRejoining()
-	if err == nil {
-		err = s.dropNote(aloneName)
-	}
-	if err != nil {
+	if err := s.endRejoining(); err != nil {
 		return err
 	}
 	if err := s.writeEpoch(currentName, epoch); err != nil {

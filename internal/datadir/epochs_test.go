@@ -211,8 +211,8 @@ func TestHistoryOfAServerThatWasAloneIsNotGivenUp(t *testing.T) {
 		s := open(t, disk)
 		_, err := s.LoadEpochs(last)
 		must(t, err)
-		if s.MayGiveUp(0) == nil || s.MayGiveUp(last-1) == nil || s.MayGiveUp(last) != nil {
-			t.Errorf("%s start: %v, %v, %v", start, s.MayGiveUp(0), s.MayGiveUp(last-1), s.MayGiveUp(last))
+		if s.MayGiveUp(0, last) == nil || s.MayGiveUp(last-1, last) == nil || s.MayGiveUp(last, last) != nil {
+			t.Errorf("%s start: %v, %v, %v", start, s.MayGiveUp(0, last), s.MayGiveUp(last-1, last), s.MayGiveUp(last, last))
 		}
 		must(t, s.Close())
 	}
@@ -223,18 +223,25 @@ func TestHistoryOfAServerThatWasAloneIsNotGivenUp(t *testing.T) {
 	_, err := s.LoadEpochs(last)
 	must(t, err)
 	must(t, s.SetAccepted(1))
-	if s.MayGiveUp(0) == nil {
-		t.Error("a promise is no history")
-	}
 	must(t, s.SetCurrent(1))
-	must(t, s.MayGiveUp(0))
+	if s.MayGiveUp(0, last) == nil {
+		t.Error("an epoch that was begun is no history")
+	}
+	must(t, s.MayGiveUp(0, zk.MakeZxid(1, 1)))
+	for _, want := range []bool{true, false} {
+		if alone, err := s.Alone(); err != nil || alone != want {
+			t.Errorf("alone: %v, %v", alone, err)
+		}
+		must(t, s.EndAlone())
+	}
+	must(t, s.MayGiveUp(0, last))
 	must(t, s.Close())
 
 	for what, at := range map[string]zk.Zxid{"nothing": 0, "what was restored": zk.MakeZxid(1<<16, 0)} {
 		s := open(t, vfs.NewMem())
 		_, err := s.LoadEpochs(at)
 		must(t, err)
-		if err := s.MayGiveUp(0); err != nil {
+		if err := s.MayGiveUp(0, at); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -21,7 +21,8 @@ const (
 	// A start that finds the same differences, and no earlier ones, has learned nothing of its disk.
 	differsName = "differs"
 	// aloneName notes where a history ended that no ensemble had: it has no epoch files. An
-	// ensemble whose leader has not got it was begun without it, by new servers alone.
+	// ensemble whose leader has not got it was begun without it, by new servers alone. That this
+	// server has begun an epoch itself says nothing: the others may not have got its history.
 	aloneName = "alone"
 )
 
@@ -55,11 +56,18 @@ func (s *Store) noteAlone(last zk.Zxid) error {
 	return s.note(aloneName, last, "Up to this zxid the history is of a server that was alone: it is given up for no leader's.")
 }
 
-// MayGiveUp returns an error if a leader would have what comes after a zxid given up, and that
-// is of a history that no ensemble ever had: it may be all there is of it (datadir-S8).
-func (s *Store) MayGiveUp(after zk.Zxid) error {
+// Alone reports whether that is noted.
+func (s *Store) Alone() (bool, error) { return vfs.Exists(s.fs, filepath.Join(s.logDir, aloneName)) }
+
+// EndAlone notes that a quorum of an ensemble has the history.
+func (s *Store) EndAlone() error { return s.dropNote(aloneName) }
+
+// MayGiveUp returns an error if a leader would have what comes after a zxid given up, of a history
+// up to end, and that is of a history that no ensemble ever had: it may be all there is of it
+// (datadir-S8).
+func (s *Store) MayGiveUp(after, end zk.Zxid) error {
 	last, err := s.noted(aloneName)
-	if err == nil && last > after && s.epochs.Current <= last.Epoch() { // else an ensemble has had it since
+	if err == nil && last > after && end.Epoch() <= last.Epoch() { // else a leader has gone on with it
 		err = fmt.Errorf("%s: this server was alone with a history up to %s, and its leader has another one, for the ensemble was begun "+
 			"without it. Nothing was given up. To keep this history, stop the others, move their directories away, but for myid, and start "+
 			"this server with so few of them that none leads without it; to give it up, move this directory away, but for myid",

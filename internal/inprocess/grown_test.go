@@ -1,6 +1,7 @@
 package inprocess
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -114,10 +115,62 @@ func TestServerThatWasAloneKeepsItsHistoryFromNewServers(t *testing.T) {
 			if _, _, err := c.Get(awaittest.Within(t), "/kept"); err != nil {
 				t.Error(err)
 			}
+			awaittest.Until(t, "it is not noted as alone any more", func() bool {
+				alone, err := vfs.Exists(first, "/data/version-2/alone")
+				return err == nil && !alone
+			})
 			awaittest.Until(t, "all have it", func() bool {
 				last := e.Server(1).Status().Last
 				return e.Server(2).Status().Last == last && e.Server(3).Status().Last == last
 			})
 		})
 	}
+}
+
+// It was elected, and has begun an epoch, and no other server has got as far as to its history: that is still
+// all there is of what it had acknowledged.
+func TestServerThatWasAloneKeepsItsHistoryUntilAnotherHasIt(t *testing.T) {
+	first := alone(t)
+	breaks := func() vfs.FS { // where the epoch of a leader is to be noted
+		begun := false
+		return &vfs.Faulty{Disk: vfs.NewMem(), Before: func(op vfs.Op) error {
+			if op.Kind != vfs.KindRename || !strings.HasSuffix(op.Target, "/currentEpoch") || !begun {
+				begun = begun || strings.HasSuffix(op.Target, "/currentEpoch")
+				return nil
+			}
+			return errors.New("input/output error")
+		}}
+	}
+	disks := map[int]vfs.FS{1: first, 2: breaks(), 3: breaks()}
+	var ended [4]atomic.Pointer[string]
+	e, err := Start(Options{Servers: 3, Base: quick(), Change: func(id int, c *server.Config) { c.FS, c.DataDir = disks[id], "/data" },
+		Ended: func(id int, err error) {
+			text := err.Error()
+			ended[id].Store(&text)
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	awaittest.Until(t, "the new servers have ended", func() bool { return ended[2].Load() != nil && ended[3].Load() != nil })
+	if err := e.Stop(1); err != nil {
+		t.Fatal(err)
+	}
+	if epoch, err := vfs.ReadFile(first, "/data/version-2/currentEpoch", 100); err != nil || strings.HasPrefix(string(epoch), "0") {
+		t.Fatalf("it has not led: %q, %v", epoch, err)
+	}
+	disks[2], disks[3] = vfs.NewMem(), vfs.NewMem()
+	for id := 2; id <= 3; id++ {
+		if err := e.Start(id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serve(t, e)
+	if err := e.Start(1); err != nil {
+		t.Fatal(err)
+	}
+	awaittest.Until(t, "it has ended, with the reason, or leads, for it has begun a later epoch", func() bool {
+		text := ended[1].Load()
+		return e.Leader() == 1 || text != nil && strings.Contains(*text, "alone with a history")
+	})
 }

@@ -45,6 +45,7 @@ const (
 	DiskSaveSnapshot                 // the tree as it is becomes a durable snapshot of Zxid that replaces the log: Ticket
 	DiskReload                       // everything is read again, to be told by EventRecovered
 	DiskNoteDiffers                  // from Zxid on digests differ from the tree's, for the next start; 0: no more
+	DiskEndAlone                     // a quorum of an ensemble has the history
 )
 
 // Repeatable reports whether an operation that found no space has changed nothing

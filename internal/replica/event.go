@@ -92,4 +92,6 @@ type Recovered struct {
 	// Differs says that it is none: the server found the same before (DiskNoteDiffers), and
 	// knows as little as then whether its tree is wrong or its leader's.
 	Differs bool
+	// Alone says that no ensemble has ever had this history, as far as the server knows.
+	Alone bool
 }

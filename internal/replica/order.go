@@ -181,6 +181,9 @@ func (r *Replica) onServe(e *zab.Effect) {
 	}
 	r.trust.synchronized()
 	r.role.establish(e.Epoch)
+	if r.trust.endAlone() {
+		r.effects.Disk = append(r.effects.Disk, DiskOp{Kind: DiskEndAlone})
+	}
 	leads := r.peer.State() == zab.Leading
 	if c := r.ensemble.onServe(leads, e.Epoch, r.tree.LastZxid()); c != nil {
 		r.activate(c)

@@ -30,6 +30,7 @@ type trust struct {
 	unready      bool       // a leader's snapshot is not complete: clients have to wait
 	needSnapshot bool       // see zab.Stored
 	differs      bool       // the disk has noted that digests are not those of the tree
+	alone        bool       // and that no ensemble has had this history
 	divergedMs   int64      // when the tree was found to be wrong last, 0: never
 	loading      zab.LinkID // a SNAP came on it and its state has not come
 	base         zk.Zxid    // of that SNAP
@@ -45,7 +46,7 @@ func (t *trust) wantsSnapshot() bool { return t.needSnapshot || t.doubt == doubt
 // recovered begins with what was found on the disk. A tree that is doubted stays so:
 // the disk has it as well.
 func (t *trust) recovered(found *Recovered) {
-	t.unready, t.tree, t.differs = false, likenessUnknown, found.Differs
+	t.unready, t.tree, t.differs, t.alone = false, likenessUnknown, found.Differs, found.Alone
 	if found.Fuzzy {
 		t.tree = likenessFuzzy
 	}
@@ -77,6 +78,12 @@ func (t *trust) compared(equal bool) {
 func (t *trust) noteDiffers(differs bool) (news bool) {
 	news = t.differs != differs
 	t.differs = differs
+	return news
+}
+
+// endAlone notes that a quorum of an ensemble has the history; false if that is no news.
+func (t *trust) endAlone() (news bool) {
+	news, t.alone = t.alone, false
 	return news
 }
 

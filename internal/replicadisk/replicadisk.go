@@ -138,6 +138,9 @@ func (d *Disk) Recover() (*Found, error) {
 			return nil, err
 		}
 		f.Stored.Accepted, f.Stored.Current = epochs.Accepted, epochs.Current
+		if f.Alone, err = d.store.Alone(); err != nil {
+			return nil, err
+		}
 		f.Stored.Recent = d.recent(f)
 	}
 	if f.Store.Last < 0 || f.Store.Fresh || f.Store.NeedsSnapshot {
@@ -250,6 +253,8 @@ func (d *Disk) Do(op *replica.DiskOp, snapshot *Snapshot) (*replica.Event, error
 		return d.truncate(op)
 	case replica.DiskNoteDiffers:
 		return done, d.noteDiffers(op.Zxid)
+	case replica.DiskEndAlone:
+		return done, d.store.EndAlone()
 	case replica.DiskSaveSnapshot:
 		return done, d.replace(op.Zxid, snapshot)
 	}
@@ -271,7 +276,7 @@ func (d *Disk) setEpoch(set func(uint32) error, epoch uint32) error {
 
 // truncate cuts the history after a zxid and reads what is left.
 func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
-	if err := d.store.MayGiveUp(op.Zxid); err != nil {
+	if err := d.store.MayGiveUp(op.Zxid, d.log.Last()); err != nil {
 		return nil, err
 	}
 	last := d.log.Last()
@@ -302,7 +307,7 @@ func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
 // replace makes a leader's state the whole history (replicadisk-D3). One that finds no space may
 // be asked for again.
 func (d *Disk) replace(zxid zk.Zxid, s *Snapshot) error {
-	if err := d.store.MayGiveUp(0); err != nil {
+	if err := d.store.MayGiveUp(0, d.log.Last()); err != nil {
 		return err
 	}
 	s.ahead = true
