@@ -19,6 +19,9 @@ var above = []struct {
 	{"addresses that are exchanged", 7, func(p *Plan) bool {
 		return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == FaultStray })
 	}},
+	{"directories that are put back", 8, func(p *Plan) bool {
+		return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == FaultOldCopy })
+	}},
 	{"loops that are behind", 7, func(p *Plan) bool { return p.Behind }},
 	{"long steps", 7, func(p *Plan) bool { return p.LongSteps }},
 	{"claims that are not true", 8, func(p *Plan) bool { return p.Liars }},

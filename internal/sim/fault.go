@@ -58,6 +58,7 @@ const (
 	FaultShortLog                     // A's process is killed, and the end of its log is gone; if N is odd, it meets those that were down, and not those that were up
 	FaultSlowLoop                     // the loop of A's process is behind: behind.go
 	FaultStray                        // who dials A reaches B, and the other way round: stray.go
+	FaultOldCopy                      // A's directory is copied, and put back N/2 ms later: copy.go; if N is odd, it meets those that were down, and not those that were up
 
 	faultKinds
 )
@@ -66,7 +67,7 @@ var faultNames = [faultKinds]string{
 	"kill", "power", "power-all", "crash-at-op", "crash-epoch", "pause", "cut", "cut-both", "isolate", "split", "reset",
 	"slow-net", "slow-disk", "fail-sync", "full-disk", "flip", "wipe", "rate", "leap", "wall", "client-cut",
 	"client-pause", "client-kill", "client-drop", "reconfig", "flip-newest", "read-error", "lost-write", "stray-write",
-	"stop", "roll", "deaf", "forsake", "memory", "short-log", "slow-loop", "stray",
+	"stop", "roll", "deaf", "forsake", "memory", "short-log", "slow-loop", "stray", "old-copy",
 }
 
 // String names the kind.
@@ -130,13 +131,14 @@ const (
 	ClassMemory   // drawn by itself, see Plan.memory
 	ClassStray    // drawn by itself, see Plan.stray
 	ClassLoop     // drawn by itself, see Plan.behind
+	ClassCopy     // drawn by itself, see Plan.oldCopies
 
 	classes
 )
 
 // String names the class.
 func (c Class) String() string {
-	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig", "forsake", "bad-disk", "memory", "stray", "loop"}[c]
+	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig", "forsake", "bad-disk", "memory", "stray", "loop", "copy"}[c]
 }
 
 // kindsOf is what a class draws from; a kind that is listed twice is drawn twice
@@ -156,6 +158,7 @@ var kindsOf = [classes][]FaultKind{
 	ClassMemory:   {FaultMemory},
 	ClassStray:    {FaultStray},
 	ClassLoop:     {FaultSlowLoop},
+	ClassCopy:     {FaultOldCopy},
 }
 
 // classOf finds the class of a kind.

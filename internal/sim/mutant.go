@@ -117,6 +117,9 @@ const (
 	// Servers that are missing (mutant_ensemble.go).
 	AllMustVote
 
+	// A directory that was put back (copy.go).
+	CopyUnsaid
+
 	mutants
 )
 
@@ -215,6 +218,8 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 
 	AckAhead:    {"ack-ahead", "made up", "an ACK stands for all that has come, not for what is on disk"},
 	CommitAhead: {"commit-ahead", "made up", "a COMMIT stands for all that was proposed"},
+
+	CopyUnsaid: {"copy-unsaid", "VM snapshots, put back", "nobody says that a directory is an older copy"},
 
 	AllMustVote: {"all-must-vote", "made up", "an election waits for the votes of those who are not there"},
 

@@ -36,7 +36,7 @@ type observer struct {
 	records   map[zk.Zxid]record
 	snapshots map[*process]arrival
 	sources   map[*process]quorum.ID // whose state a server has taken over last
-	copied    map[*process][]zk.Zxid // the last history that came with a state
+	copied    map[*process][]zk.Zxid // the last history that came with a state, or with a copy of the directory
 	lines     *lines
 }
 
@@ -67,7 +67,7 @@ func newObserver(w *world) *observer {
 // find it at the start before, when its disk could not be read.
 func (o *observer) recovered(p *process, last zk.Zxid, untrusted bool) {
 	delete(o.snapshots, p)
-	if sent := o.copied[p]; untrusted && last > 0 && slices.Contains(sent, last) {
+	if sent := o.copied[p]; (untrusted || o.w.is(CopyUnsaid)) && last > 0 && slices.Contains(sent, last) {
 		o.order.Copy(p.id, sent)
 	}
 	if p.rot.lied || p.rot.lost {

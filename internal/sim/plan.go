@@ -116,6 +116,7 @@ func Draw(seed uint64) Plan {
 	p.killsAtOps(branch(seed, "kills", 0))
 	p.behind(branch(seed, "behind", 0))
 	p.stray(branch(seed, "stray", 0))
+	p.oldCopies(branch(seed, "old copies", 0))
 	p.underOracle()
 	p.Missing = branch(seed, "missing", 0).oneIn(2)
 	return p
@@ -183,7 +184,7 @@ func (p *Plan) faults(r *random) {
 	}
 	var kinds []FaultKind
 	for c := range classes {
-		if c != ClassReconfig && c != ClassForsake && c != ClassMemory && c != ClassLoop && c != ClassStray && r.percent(60) {
+		if c != ClassReconfig && c != ClassForsake && c != ClassMemory && c != ClassLoop && c != ClassStray && c != ClassCopy && r.percent(60) {
 			kinds = append(kinds, kindsOf[c]...)
 		}
 	}
@@ -326,6 +327,9 @@ func (p *Plan) draw(r *random, kind FaultKind, atMs int64) Fault {
 	case FaultWipe:
 		f.ForMs += 3 * p.SyncMs
 		f.N = r.between(0, 1)
+	case FaultOldCopy:
+		f.ForMs += 3 * p.SyncMs
+		f.N = r.between(100, 16_000)
 	case FaultRate:
 		f.N = r.between(900, 1100)
 	case FaultLeap:

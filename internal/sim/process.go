@@ -117,12 +117,7 @@ func (p *process) format() {
 	if p.w.plan.AutoCreate {
 		return
 	}
-	dir := p.w.plan.logDir()
-	f, err := p.mem.Create(dir + "/initialize")
-	must(err)
-	must(f.Sync())
-	must(f.Close())
-	must(p.mem.SyncDir(dir))
+	p.touch(p.w.plan.logDir() + "/initialize")
 }
 
 // must is for what cannot fail: a disk in memory without faults.

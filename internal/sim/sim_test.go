@@ -144,6 +144,7 @@ var hunts = map[Mutant][]FaultKind{
 	StopKeepsEpoch:        {FaultCrashEpoch, FaultCrashEpoch, FaultKill},
 	OutboxDrops:           {FaultDeaf, FaultDeaf, FaultKill},
 	LostDiskVotesAtOnce:   {FaultWipe, FaultKill, FaultIsolate},
+	CopyUnsaid:            {FaultOldCopy, FaultKill, FaultIsolate},
 	ReconfigNotInSnapshot: {FaultReconfig, FaultReconfig, FaultKill},
 	SnapshotOutlivesRole:  {FaultForsake},
 	FailureUntold:         {FaultForsake},

@@ -150,6 +150,8 @@ func (t *trouble) strikeMachine(f *Fault, p *process) {
 				t.exchange(p, f.ForMs)
 			}
 		}
+	case FaultOldCopy:
+		t.copyDir(f, p)
 	case FaultMemory:
 		t.spoil(p)
 	case FaultRate:
