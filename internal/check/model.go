@@ -21,7 +21,7 @@ const propertyModel = "model"
 //	M4  Only a session that exists has ephemerals (see ephemeral.go).
 //	M5  A request of a client makes one transaction.
 //
-// The numbers of a parent's children are left to the digest of the tree.
+// What follows from these for a znode's other numbers is in stat.go.
 type Model struct {
 	last     zk.Zxid
 	nodes    map[string]*timeline
@@ -68,6 +68,8 @@ type state struct {
 	kind         zk.OwnerKind
 	ttlMs        int64
 	timeMs       int64 // by the clock of the leader, when it was created or its data set
+	ctimeMs      int64 // when it was created
+	before       int   // changes of children in earlier lives of the path
 	acl          []zk.ACL
 }
 
@@ -266,7 +268,7 @@ func (m *Model) create(h *zk.TxnHeader, t *zk.Txn) error {
 		return broken(propertyModel, "M2: %s creates %s under an ephemeral", number(h.Zxid), t.Path)
 	}
 	s := state{zxid: h.Zxid, exists: true, czxid: h.Zxid, mzxid: h.Zxid, data: hashOf(t.Data), dataBytes: len(t.Data),
-		acl: t.ACL, timeMs: h.Time}
+		acl: t.ACL, timeMs: h.Time, ctimeMs: h.Time, before: len(node.children)}
 	switch {
 	case t.Op == zk.OpCreateContainer:
 		s.kind = zk.OwnerContainer

@@ -361,6 +361,14 @@ func (p *player) tellReply(verb string, args []string) error {
 	if text, given := o["m"]; given {
 		res.Stat.Mzxid = zxidOf(text)
 	}
+	node := p.model.at(req.Path)
+	if n, known := node.numbersWhen(node.when(zxid), zxid); known {
+		res.Stat.Pzxid, res.Stat.Cversion = n.pzxid, int32(number("changes", int64(n.changed)))
+		res.Stat.Ctime, res.Stat.Mtime = number("ctime", n.ctimeMs), number("mtime", n.mtimeMs)
+	}
+	if text, given := o["p"]; given {
+		res.Stat.Pzxid = zxidOf(text)
+	}
 	if o["names"] != "" {
 		res.Children = strings.Split(o["names"], ",")
 		res.Stat.NumChildren = int32(len(res.Children))

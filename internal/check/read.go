@@ -79,5 +79,8 @@ func readStat(req *zk.Request, zxid zk.Zxid, t *timeline, s *state, got *zk.Stat
 		return broken(propertyRead, "%v %s at %s: %d children, %d bytes; should be %d, %d",
 			req.Op, req.Path, number(zxid), got.NumChildren, got.DataLength, count, s.dataBytes)
 	}
+	if n, known := t.numbersWhen(s, zxid); known {
+		return n.inAnswer(req.Path, zxid, got)
+	}
 	return nil
 }

@@ -69,6 +69,13 @@ func TestReads(t *testing.T) {
 		{"a wrong count", some + "read get /a 1.6 ok data=yy c=1.2 m=1.4 version=1 count=2", "children"},
 		{"a name too few", some + "read children /a 1.5 ok data=yy names=b c=1.2 m=1.4 version=1", "names"},
 		{"a name of before", some + "read children /a 1.6 ok data=yy names=b c=1.2 m=1.4 version=1", "names"},
+		{"changes of children", some + "read get /a 1.6 ok data=yy c=1.2 m=1.4 version=1 count=1 changes=3 p=1.6", ""},
+		{"changes in another life", open + "txn 1.2 create /a\ntxn 1.3 create /a/b\ntxn 1.4 delete /a/b ; delete /a ; create /a ; create /a/b\n" +
+			"read exists /a 1.4 ok c=1.4 count=1 changes=1 p=1.4", ""},
+		{"a change too many", some + "read get /a 1.6 ok data=yy c=1.2 m=1.4 version=1 count=1 changes=4", "changes of children"},
+		{"an old pzxid", some + "read get /a 1.6 ok data=yy c=1.2 m=1.4 version=1 count=1 p=1.5", "last by"},
+		{"another ctime", some + "read get /a 1.6 ok data=yy c=1.2 m=1.4 version=1 count=1 ctime=5", "made at"},
+		{"another mtime", some + "read get /a 1.6 ok data=yy c=1.2 m=1.4 version=1 count=1 mtime=5", "set at"},
 		{"an odd code", some + "read get /a 1.6 loss", "answered with"},
 	})
 }

@@ -47,7 +47,8 @@ func isSystem(path string) bool {
 
 // same compares one znode.
 func (m *Model) same(z *Znode) error {
-	s := m.nodes[z.Path].now()
+	t := m.nodes[z.Path]
+	s := t.now()
 	switch {
 	case !s.exists:
 		return broken(propertyModel, "a server has %s, which is not there since %s", z.Path, number(s.zxid))
@@ -61,6 +62,9 @@ func (m *Model) same(z *Znode) error {
 		return broken(propertyModel, "a server has %s with the owner %x, should be %x", z.Path, z.Stat.EphemeralOwner, s.storedOwner())
 	case s.zxid != 0 && !sameACL(z.ACL, s.acl):
 		return broken(propertyModel, "a server has %s with the ACL %v, should be %v", z.Path, z.ACL, s.acl)
+	}
+	if n, known := t.numbersWhen(s, m.last); known {
+		return n.inTree(z.Path, &z.Stat)
 	}
 	return nil
 }

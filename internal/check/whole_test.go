@@ -38,13 +38,14 @@ func TestWholeTrees(t *testing.T) {
 	}
 	znode := func(path, data string, czxid, mzxid string, version int32, owner int64) Znode {
 		return Znode{Path: path, Data: []byte(data), Stat: zk.StatPersisted{
-			Czxid: zxidOf(czxid), Mzxid: zxidOf(mzxid), Version: version, EphemeralOwner: owner,
+			Czxid: zxidOf(czxid), Mzxid: zxidOf(mzxid), Pzxid: zxidOf(czxid), Version: version, EphemeralOwner: owner,
 		}}
 	}
 	good := []Znode{
 		{Path: "/", ACL: zk.OpenACL()}, {Path: "/zookeeper/whatever"},
 		znode("/a", "y", "1.2", "1.5", 1, 0), znode("/a/e", "", "1.3", "1.3", 0, 1), znode("/c", "", "1.4", "1.4", 0, zk.ContainerOwner),
 	}
+	good[2].Stat.Cversion, good[2].Stat.Pzxid = 1, zxidOf("1.3")
 	for _, c := range []struct {
 		name, want string
 		change     func(z []Znode) []Znode
@@ -57,6 +58,9 @@ func TestWholeTrees(t *testing.T) {
 		{"an older life", "made at", func(z []Znode) []Znode { z[2].Stat.Czxid = zxidOf("1.1"); return z }},
 		{"nobody's", "owner", func(z []Znode) []Znode { z[3].Stat.EphemeralOwner = 0; return z }},
 		{"no container", "owner", func(z []Znode) []Znode { z[4].Stat.EphemeralOwner = 0; return z }},
+		{"another number of children", "2 children created", func(z []Znode) []Znode { z[2].Stat.Cversion = 2; return z }},
+		{"an old pzxid", "last change by 1.2", func(z []Znode) []Znode { z[2].Stat.Pzxid = zxidOf("1.2"); return z }},
+		{"another time", "set at 5", func(z []Znode) []Znode { z[2].Stat.Mtime = 5; return z }},
 		{"another ACL", "ACL", func(z []Znode) []Znode { z[2].ACL = zk.OpenACL(); return z }},
 	} {
 		err := p.model.Whole(slices.Values(c.change(slices.Clone(good))))

@@ -120,6 +120,9 @@ const (
 	// A directory that was put back (copy.go).
 	CopyUnsaid
 
+	// What a Stat tells (mutant_local.go).
+	PzxidStays
+
 	mutants
 )
 
@@ -220,6 +223,8 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	CommitAhead: {"commit-ahead", "made up", "a COMMIT stands for all that was proposed"},
 
 	CopyUnsaid: {"copy-unsaid", "VM snapshots, put back", "nobody says that a directory is an older copy"},
+
+	PzxidStays: {"pzxid-stays", "ZOOKEEPER-3125", "an answer has the pzxid with which a znode was made"},
 
 	AllMustVote: {"all-must-vote", "made up", "an election waits for the votes of those who are not there"},
 

@@ -27,5 +27,10 @@ func (p *process) mutateAnswer(h wire.ReplyHeader, r *zk.Result) (wire.ReplyHead
 	if p.w.is(ReadOnlyWrites) && h.Code == zk.ErrNotReadOnly && p.replica.ReadOnly() {
 		h.Code, r = zk.OK, &zk.Result{Op: zk.OpPing}
 	}
+	if p.w.is(PzxidStays) && r != nil {
+		twin := *r
+		twin.Stat.Pzxid = twin.Stat.Czxid
+		return h, &twin
+	}
 	return h, r
 }
