@@ -343,7 +343,7 @@ const pieceBytesMax = recordBytesMax + 2*logBytesMax
 // epochsAbove is how far above the backup what is restored begins (backup-B4): its ensemble
 // may have elected leaders since, one in trouble every few seconds for days. Less than what
 // an elected leader lets a learner be ahead (2^20).
-const epochsAbove = 1 << 16
+const epochsAbove = replica.RestoredEpochs
 
 // epochMax is the last one: zxids are signed.
 const epochMax = math.MaxInt32
