@@ -20,6 +20,9 @@ const propertyModel = "model"
 //	M3  Data and ACL versions count changes, one by one.
 //	M4  Only a session that exists has ephemerals (see ephemeral.go).
 //	M5  A request of a client makes one transaction.
+//	M6  What a client asks for changes the tree in the order in which it was asked, and
+//	    not after a later answer to it: none that it has sent on an older connection
+//	    comes late (late.go).
 //
 // What follows from these for a znode's other numbers is in stat.go.
 type Model struct {
@@ -28,6 +31,7 @@ type Model struct {
 	sessions map[zk.SessionID]*life
 	by       map[zk.Zxid]origin
 	made     map[origin]zk.Zxid
+	orders   map[zk.SessionID]*requests
 	quotas   map[string]*quota
 	changes  []occurrence
 }
@@ -100,7 +104,7 @@ type life struct {
 
 // NewModel returns the tree of a new ensemble.
 func NewModel() *Model {
-	m := &Model{nodes: map[string]*timeline{}, sessions: map[zk.SessionID]*life{}, by: map[zk.Zxid]origin{}, made: map[origin]zk.Zxid{}, quotas: map[string]*quota{}}
+	m := &Model{nodes: map[string]*timeline{}, sessions: map[zk.SessionID]*life{}, by: map[zk.Zxid]origin{}, made: map[origin]zk.Zxid{}, orders: map[zk.SessionID]*requests{}, quotas: map[string]*quota{}}
 	for _, path := range []string{zk.RootPath, zk.SystemPath, zk.QuotaPath, zk.ConfigPath} {
 		m.at(path).states = []state{{exists: true, acl: zk.OpenACL()}}
 		if path != zk.RootPath {
@@ -218,6 +222,9 @@ func (m *Model) Apply(h *zk.TxnHeader, t *zk.Txn) error {
 		return broken(propertyModel, "M5: request %d of session %v has made %s and %s", h.Cxid, h.Session, number(other), number(h.Zxid))
 	}
 	m.by[h.Zxid], m.made[o] = o, h.Zxid
+	if err := m.inTime(h, t); err != nil {
+		return err
+	}
 	if err := m.alive(h, t); err != nil {
 		return err
 	}

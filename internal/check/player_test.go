@@ -135,6 +135,8 @@ func (p *player) tell(fields []string) error {
 	case "newest":
 		p.who.Floor = zxidOf(args[0])
 		return nil
+	case "answered":
+		return p.model.Answered(1, zk.Xid(integer(args[0])), zxidOf(args[1]))
 	case "usage":
 		return p.model.Usage(args[0], integer(args[1]), integer(args[2]))
 	case "overdue":

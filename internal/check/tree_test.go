@@ -24,6 +24,11 @@ func TestModel(t *testing.T) {
 		{"a multi that failed changes nothing", open + "txn 1.2 create /a ; error nonode\ntxn 1.3 create /a", ""},
 		{"M5 a request done twice", open + "txn 1.2 create /a xid=3\ntxn 1.3 error exists xid=3", "M5"},
 		{"M5 what the server asks itself", open + "txn 1.2 close\ntxn 1.3 close", ""},
+		{"M6 after a later request", open + "txn 1.2 create /a xid=3\ntxn 1.3 create /b xid=2", "M6"},
+		{"M6 after a later answer", open + "answered 4 1.2\nanswered 5 1.4\ntxn 1.3 create /a xid=3", "M6"},
+		{"M6 before an older answer", open + "txn 1.2 create /a xid=3\nanswered 4 1.1", "M6"},
+		{"in time", open + "txn 1.2 create /a xid=3\nanswered 3 1.2\nanswered 5 1.3\ntxn 1.3 create /b xid=4\ntxn 1.4 create /c xid=6", ""},
+		{"a refusal may come late", open + "txn 1.2 create /a xid=3\nanswered 4 1.2\ntxn 1.3 error exists xid=2", ""},
 		{"a container has children", open + "txn 1.2 create /a container\ntxn 1.3 create /a/b", ""},
 	})
 }

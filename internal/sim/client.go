@@ -360,6 +360,9 @@ func (c *client) reply(h wire.ReplyHeader, body []byte) {
 		c.w.watcher.recent.Shown(h.Zxid)
 	}
 	if h.Xid >= 0 {
+		if id, _ := c.machine.Session(); !c.partial && h.Code != zk.ErrSessionMoved {
+			c.w.fail(c.w.watcher.model.Answered(id, h.Xid, h.Zxid))
+		}
 		c.answered(h, body)
 	}
 	c.step(clientsession.Event{Kind: clientsession.Replied, Conn: c.conn, Xid: h.Xid, Zxid: h.Zxid, Code: h.Code})

@@ -123,6 +123,9 @@ const (
 	// What a Stat tells (mutant_local.go).
 	PzxidStays
 
+	// A write that comes late (mutant_peer.go).
+	StrayWrites
+
 	mutants
 )
 
@@ -223,6 +226,8 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	CommitAhead: {"commit-ahead", "made up", "a COMMIT stands for all that was proposed"},
 
 	CopyUnsaid: {"copy-unsaid", "VM snapshots, put back", "nobody says that a directory is an older copy"},
+
+	StrayWrites: {"stray-writes", "ZOOKEEPER-417", "a leader takes writes from a server that their client has left"},
 
 	PzxidStays: {"pzxid-stays", "ZOOKEEPER-3125", "an answer has the pzxid with which a znode was made"},
 

@@ -109,6 +109,23 @@ func (p *process) touchAgain(m *zab.Message) {
 	p.touches = m.Touches
 }
 
+// takeStray has a mutant leader take a write that comes late, from a server that its client has left, for one of
+// the server at which the client is.
+func (p *process) takeStray(batch []replica.Event) {
+	for i := range batch {
+		e := &batch[i]
+		switch {
+		case !p.w.is(StrayWrites) || e.Kind != replica.EventMessage:
+		case e.Message.Kind == zab.KindRevalidate:
+			p.owners[e.Message.Session] = e.Link
+		case e.Message.Kind == zab.KindRequest && e.Message.Request.Op.IsWrite():
+			if owner := p.owners[e.Message.Request.Session]; p.links[owner] != nil {
+				e.Link = owner
+			}
+		}
+	}
+}
+
 // mutateRecord changes, in memory and past the log, what a server is going to
 // apply.
 func (p *process) mutateRecord(op *replica.DiskOp) {

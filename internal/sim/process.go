@@ -68,12 +68,13 @@ type process struct {
 	packet   []byte // where one is put together
 	ports    map[session.ConnID]*port
 	connID   session.ConnID
-	phantoms phantoms    // of a mutant
-	masks    masks       // of a mutant
-	inFlight []*port     // of this step: with something to send
-	touches  []zab.Touch // of a mutant: of all sessions ever
-	wiped    *zk.Zxid    // how far its history went when its disk was lost, until it serves again
-	hasMet   bool        // it has met a row of the tables in this life: lastMet
+	phantoms phantoms                    // of a mutant
+	masks    masks                       // of a mutant
+	owners   map[zk.SessionID]zab.LinkID // of a mutant: by which each session was asked for last
+	inFlight []*port                     // of this step: with something to send
+	touches  []zab.Touch                 // of a mutant: of all sessions ever
+	wiped    *zk.Zxid                    // how far its history went when its disk was lost, until it serves again
+	hasMet   bool                        // it has met a row of the tables in this life: lastMet
 	lastMet  uint8
 }
 
@@ -177,7 +178,7 @@ func (p *process) start() {
 	p.life++
 	p.drawSettings()
 	p.drawFiles()
-	p.steppedMs, p.patientMs, p.masks = 0, 0, nil
+	p.steppedMs, p.patientMs, p.masks, p.owners = 0, 0, nil, map[zk.SessionID]zab.LinkID{}
 	p.fs = &vfs.Faulty{Disk: p.mem, Before: p.turns.before}
 	p.turns.begin(p)
 	disk, found, err := p.recover()
@@ -358,6 +359,7 @@ func (p *process) step() {
 	p.steppedMs = now.MonoMs
 	before := p.replica.Counts().Elections
 	p.mask(batch)
+	p.takeStray(batch)
 	effects := p.replica.Step(now, batch, p)
 	p.unmask(effects)
 	p.w.tally.Elections += int(p.replica.Counts().Elections - before)
