@@ -42,6 +42,7 @@ func Through(t *testing.T, few uint64, begin func(t *testing.T, seed uint64) Pla
 
 // Finds fails the test if no storm of the first seeds finds a bug that was put in.
 func Finds(t *testing.T, what string, seeds uint64, begin func(t *testing.T, seed uint64) Played) {
+	t.Helper()
 	t.Attr("what", what)
 	for seed := range seeds {
 		why := ""
