@@ -119,12 +119,17 @@ func newStorm(t *testing.T, seed uint64) *storm {
 func (w *storm) whole() {
 	w.ensemble.Whole()
 	for len(w.programs) < stormPrograms {
-		w.last++
-		p := &program{w: w, name: fmt.Sprint("p", w.last), machine: w.last, clock: machines.Clock(w.random),
-			random: rand.New(rand.NewPCG(w.random.Uint64(), 3))}
-		p.start()
-		w.programs = append(w.programs, p)
+		w.stand()
 	}
+}
+
+// stand starts a program on a machine of its own.
+func (w *storm) stand() {
+	w.last++
+	p := &program{w: w, name: fmt.Sprint("p", w.last), machine: w.last, clock: bubble.DriftingClock(w.random),
+		random: rand.New(rand.NewPCG(w.random.Uint64(), 3))}
+	p.start()
+	w.programs = append(w.programs, p)
 }
 
 func (w *storm) say(format string, args ...any) {
@@ -178,7 +183,7 @@ func (w *storm) fault() {
 		w.programs = slices.Delete(w.programs, i, i+1)
 		p.die()
 		w.gone.Go(p.ended.Wait)
-		w.whole()
+		w.stand()
 	case 1, 2:
 		w.ensemble.Late(p.machine, 2*time.Second)
 	case 3:

@@ -38,7 +38,7 @@ type queueStorm struct {
 
 func newQueueStorm(seed uint64, mutant queueMutant, grouped bool) *queueStorm {
 	w, s := &queueStorm{mutant: mutant, store: newMemory()}, storm.New(seed, grouped)
-	w.store.now = storm.Clock(s.Random).Now
+	w.store.now = bubble.DriftingClock(s.Random).Now
 	if mutant.storeRate > 0 {
 		w.store.now = bubble.Clock(mutant.storeRate).Now
 	}

@@ -12,6 +12,7 @@
 package bubble
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
@@ -20,6 +21,11 @@ import (
 // Clock returns a clock on the time of the bubble that runs at another rate, 1 being the right
 // one. All of one rate show the same.
 func Clock(rate float64) clock.Clock { return virtual{rate} }
+
+// DriftingClock is up to two and a half per cent slow or fast, which are five between two.
+func DriftingClock(random *rand.Rand) clock.Clock {
+	return Clock([]float64{0.975, 1, 1.025}[random.IntN(3)])
+}
 
 // start is when each bubble begins.
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

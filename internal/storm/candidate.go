@@ -33,14 +33,9 @@ type Candidate struct {
 	random *rand.Rand
 }
 
-// Clock is up to two and a half per cent slow or fast, which are five between two.
-func Clock(random *rand.Rand) clock.Clock {
-	return bubble.Clock([]float64{0.975, 1, 1.025}[random.IntN(3)])
-}
-
 // Candidate returns a machine that campaigns with Stand.
 func (w *Storm) Candidate(machine int) *Candidate {
-	return &Candidate{storm: w, Machine: machine, Clock: Clock(w.Random), leave: make(chan struct{}, 1), dead: make(chan struct{}),
+	return &Candidate{storm: w, Machine: machine, Clock: bubble.DriftingClock(w.Random), leave: make(chan struct{}, 1), dead: make(chan struct{}),
 		random: rand.New(rand.NewPCG(w.Random.Uint64(), 3))}
 }
 

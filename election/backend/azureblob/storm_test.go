@@ -37,7 +37,7 @@ type blobStorm struct {
 
 func newBlobStorm(seed uint64, mutant blobMutant) *blobStorm {
 	s := storm.New(seed, false).Leased(15)
-	w := &blobStorm{mutant: mutant, blobs: &blobs{clock: storm.Clock(s.Random), all: make(map[string]*aBlob), mutant: mutant}}
+	w := &blobStorm{mutant: mutant, blobs: &blobs{clock: bubble.DriftingClock(s.Random), all: make(map[string]*aBlob), mutant: mutant}}
 	if mutant.rate > 0 {
 		w.blobs.clock = bubble.Clock(mutant.rate)
 	}

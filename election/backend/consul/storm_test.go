@@ -33,7 +33,7 @@ type agentStorm struct {
 func newAgentStorm(seed uint64, mutant agentMutant) *agentStorm {
 	s := storm.New(seed, false).Leased(10)
 	s.Well = 6 * s.Lease // a leader that is gone is replaced after two
-	w := &agentStorm{mutant: mutant, agent: newAgent(storm.Clock(s.Random))}
+	w := &agentStorm{mutant: mutant, agent: newAgent(bubble.DriftingClock(s.Random))}
 	if mutant.rate > 0 {
 		w.agent.clock = bubble.Clock(mutant.rate)
 	}

@@ -57,7 +57,7 @@ func newMembersStorm(t *testing.T, seed uint64, mutant memberMutant, grouped boo
 	far := []time.Duration{0, time.Millisecond, 10 * time.Millisecond}[w.Random.IntN(3)]
 	w.net = bubble.NewNet(far)
 	for n := range 3 + 2*w.Random.IntN(2) {
-		m := &stormMachine{number: n + 1, clock: storm.Clock(w.Random), fs: vfs.NewMem(), ended: make(chan struct{})}
+		m := &stormMachine{number: n + 1, clock: bubble.DriftingClock(w.Random), fs: vfs.NewMem(), ended: make(chan struct{})}
 		close(m.ended)
 		mutant.alter(m)
 		w.machines = append(w.machines, m)

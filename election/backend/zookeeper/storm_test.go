@@ -1,15 +1,14 @@
 package zookeeper_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/bubble"
-	"github.com/conclave-project/conclave/internal/ensemble"
+	"github.com/conclave-project/conclave/client"
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/zookeeper"
 	"github.com/conclave-project/conclave/internal/storm"
-	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/internal/storm/machines"
 )
 
 // All that an election takes, with nothing put in its place: electors, this backend, clients,
@@ -27,29 +26,13 @@ func throughStorms(t *testing.T, grouped bool) {
 	storm.Through(t, 4, func(t *testing.T, seed uint64) storm.Played { return newServersStorm(t, seed, &stormMutant{}, grouped) })
 }
 
-// Play implements storm.Played.
-func (w *serversStorm) Play(faults int) {
-	w.Rage(faults, w.fault, w.whole, w.serve)
-	w.net.Heal()
-	w.End()
-	for _, m := range w.servers {
-		w.halt(m, false)
-	}
-	w.Judge()
-}
-
-const stormTick = 200 * time.Millisecond
-
 // serversStorm is an ensemble and its candidates.
 type serversStorm struct {
 	*storm.Storm
-	t         *testing.T
-	mutant    *stormMutant
-	net       *bubble.Net
-	config    *ensemble.Config
-	servers   []*stormServer
-	last      int // machine of the newest candidate
-	syncLimit int // ticks
+	t        *testing.T
+	mutant   *stormMutant
+	ensemble *machines.Ensemble
+	last     int // machine of the newest candidate
 }
 
 // newServersStorm starts an ensemble and its candidates.
@@ -59,46 +42,71 @@ func newServersStorm(t *testing.T, seed uint64, mutant *stormMutant, grouped boo
 	if grouped {
 		far = min(far, w.Lease/200) // to take a partition are twenty ways there and back
 	}
-	w.net = bubble.NewNet(far)
-	w.syncLimit = 5 + w.Random.IntN(10)
-	var lines []string
-	votes, observes := []int{3, 3, 5}[w.Random.IntN(3)], w.Random.IntN(2)
-	for id := 1; id <= votes+observes; id++ {
-		host, role := bubble.Host(id), "participant"
-		if id > votes {
-			role = "observer"
-		}
-		lines = append(lines, fmt.Sprintf("server.%d=%s:2888:3888:%s;%s:2181", id, host, role, host))
-		w.servers = append(w.servers, &stormServer{id: id, observes: id > votes, fs: vfs.NewMem(), clock: storm.Clock(w.Random)})
-		if mutant.serverRate > 0 {
-			w.servers[len(w.servers)-1].clock = bubble.Clock(mutant.serverRate)
-		}
-	}
-	var err error
-	if w.config, err = ensemble.Parse(strings.Join(lines, "\n")); err != nil {
-		t.Fatal(err)
-	}
+	w.ensemble = machines.Start(t, w.Random, machines.Options{Far: far, ServerRate: mutant.serverRate, Say: w.Say, Breach: w.Breach})
 	w.whole()
 	return w
 }
 
+// Play implements storm.Played.
+func (w *serversStorm) Play(faults int) {
+	w.Rage(faults, w.fault, w.whole, w.ensemble.Serve)
+	w.ensemble.Net.Heal()
+	w.End()
+	w.ensemble.End()
+	w.Judge()
+}
+
 // whole heals everything.
 func (w *serversStorm) whole() {
-	w.net.Heal()
-	for _, s := range w.servers {
-		w.boot(s)
-	}
+	w.ensemble.Whole()
 	for len(w.Running) < storm.Candidates {
 		w.stand()
 	}
 }
 
-// serve reports whether all servers serve.
-func (w *serversStorm) serve() bool {
-	for _, m := range w.servers {
-		if !m.s.Serves() {
-			return false
-		}
+// stand starts a candidate on a machine of its own.
+func (w *serversStorm) stand() {
+	w.last++
+	c := w.Candidate(w.last)
+	queued, err := zookeeper.New(w.ensemble.Addresses(), zookeeper.Options{Client: client.Options{
+		Dialer: w.ensemble.Net.Dialer(c.Machine), Clock: c.Clock, Seed: w.Random.Uint64() | 1, OnEvent: func(e client.Event) {
+			if e.Kind == client.EventRequest {
+				c.Answered()
+			}
+		}}})
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	return true
+	backend := election.Backend(queued)
+	if w.mutant.backend != nil {
+		backend = w.mutant.backend(c.Machine, queued)
+	}
+	if err := c.Stand(backend, queued.Close); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// fault breaks something, or heals.
+func (w *serversStorm) fault() {
+	var candidates []int
+	for _, c := range w.Running {
+		candidates = append(candidates, c.Machine)
+	}
+	switch w.Random.IntN(18) {
+	case 0:
+		w.ensemble.Isolate(w.LeaderOrAny(4).Machine, candidates)
+	case 1, 2:
+		w.ensemble.Late(w.LeaderOrAny(4).Machine, w.Lease)
+	case 3:
+		c := w.Any()
+		w.ensemble.Net.Power(c.Machine, false)
+		w.Vanish(c)
+		w.stand()
+	case 4:
+		w.Any().Leave()
+	case 5, 6, 7:
+		w.Operate()
+	default:
+		w.ensemble.Fault(candidates)
+	}
 }

@@ -64,11 +64,6 @@ type machine struct {
 	stop     func() error
 }
 
-// Clock is up to two and a half per cent slow or fast, which are five between two.
-func Clock(random *rand.Rand) clock.Clock {
-	return bubble.Clock([]float64{0.975, 1, 1.025}[random.IntN(3)])
-}
-
 // Start starts an ensemble, of which random decides.
 func Start(t testing.TB, random *rand.Rand, o Options) *Ensemble {
 	e := &Ensemble{Net: bubble.NewNet(o.Far), o: o, t: t, random: random, syncLimit: 5 + random.IntN(10)}
@@ -80,7 +75,7 @@ func Start(t testing.TB, random *rand.Rand, o Options) *Ensemble {
 			role = "observer"
 		}
 		lines = append(lines, fmt.Sprintf("server.%d=%s:2888:3888:%s;%s:2181", id, host, role, host))
-		its := Clock(random)
+		its := bubble.DriftingClock(random)
 		if o.ServerRate > 0 {
 			its = bubble.Clock(o.ServerRate)
 		}
@@ -137,13 +132,10 @@ func (e *Ensemble) End() {
 // are machines too.
 func (e *Ensemble) Fault(others []int) {
 	e.quiet.Store(false)
-	machines := slices.Clone(others)
-	for _, m := range e.all {
-		machines = append(machines, m.id)
-	}
+	machines := e.with(others)
 	a, b := machines[e.random.IntN(len(machines))], machines[e.random.IntN(len(machines))]
 	at := e.all[e.random.IntN(len(e.all))]
-	switch e.random.IntN(11) {
+	switch e.random.IntN(12) {
 	case 0, 1:
 		if i := slices.IndexFunc(e.all, func(m *machine) bool { return m.s != nil && m.s.Leads() }); i >= 0 {
 			at = e.all[i]
@@ -162,22 +154,34 @@ func (e *Ensemble) Fault(others []int) {
 		e.o.Say("reset %d and %d", a, b)
 		e.Net.Reset(func(from, to int) bool { return from == a && to == b || from == b && to == a })
 	case 6:
+		if e.random.IntN(2) == 0 {
+			e.split(machines)
+			return
+		}
 		e.o.Say("cut %d from %d", a, b)
 		e.Net.Cut(a, b, true)
-	case 7:
-		e.split(machines)
-	case 8:
-		e.Isolate(a, machines)
+	case 7, 8, 9:
+		e.Isolate(a, others)
 	default:
 		e.o.Say("heal")
 		e.Net.Heal()
 	}
 }
 
-// Isolate cuts a machine from all.
-func (e *Ensemble) Isolate(one int, machines []int) {
+// with are all machines.
+func (e *Ensemble) with(others []int) []int {
+	machines := slices.Clone(others)
+	for _, m := range e.all {
+		machines = append(machines, m.id)
+	}
+	return machines
+}
+
+// Isolate cuts a machine from all servers and all others.
+func (e *Ensemble) Isolate(one int, others []int) {
+	e.quiet.Store(false)
 	e.o.Say("isolate %d", one)
-	for _, m := range machines {
+	for _, m := range e.with(others) {
 		e.Net.Cut(one, m, true)
 		e.Net.Cut(m, one, true)
 	}
@@ -204,6 +208,7 @@ func (e *Ensemble) split(machines []int) {
 // Late has the answers to a machine come late, and nothing after them get through to the servers:
 // what it then knows is old. It takes up to one and a half times as long as limit.
 func (e *Ensemble) Late(one int, limit time.Duration) {
+	e.quiet.Store(false)
 	cut := func(from, to bool) {
 		for _, m := range e.all {
 			e.Net.Cut(m.id, one, to)
