@@ -277,8 +277,8 @@ func TestEveryStateIsRestoredExactly(t *testing.T) {
 	}
 }
 
-// What is restored on two servers wins against one that was not, and clients that saw the
-// end of the old history are let in.
+// What is restored on two servers wins against one that was not. A client that saw the end of the
+// old history is let in, and told that its session has expired.
 func TestRestoredServerWins(t *testing.T) {
 	e := begin(t)
 	c := e.dial()
@@ -321,17 +321,18 @@ func TestRestoredServerWins(t *testing.T) {
 	must(nil, err)
 	must(b.Restore(second, datadir.Options{DataDir: "/data"}, state))
 	again := launch(t, map[int]*vfs.Mem{1: restored, 2: second, 3: e.disks[3]})
-	resumed, err := client.Dial(t.Context(), strings.Join(again.Addrs(), ","), client.Options{Resume: &session})
-	must(nil, err)
-	defer resumed.Close()
-	data, _, err := resumed.Get(t.Context(), "/kept")
+	if _, err := client.Dial(t.Context(), strings.Join(again.Addrs(), ","), client.Options{Resume: &session}); !errors.Is(err, zk.ErrSessionExpired) {
+		t.Errorf("the session of before: %v", err)
+	}
+	later := again.dial()
+	data, _, err := later.Get(t.Context(), "/kept")
 	if err != nil || string(data) != "a" {
 		t.Errorf("%q, %v", data, err)
 	}
-	if _, _, err := resumed.Get(t.Context(), "/lost"); !errors.Is(err, zk.ErrNoNode) {
+	if _, _, err := later.Get(t.Context(), "/lost"); !errors.Is(err, zk.ErrNoNode) {
 		t.Errorf("the time after the backup is still there: %v", err)
 	}
-	stat, err = resumed.Set(t.Context(), "/kept", []byte("c"), -1)
+	stat, err = later.Set(t.Context(), "/kept", []byte("c"), -1)
 	if err != nil || stat.Mzxid <= zxid {
 		t.Errorf("%+v, %v: expected a zxid above %s", stat, err, zxid)
 	}

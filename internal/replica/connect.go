@@ -25,6 +25,10 @@ func (r *Replica) onConnect(e *Event) {
 		r.newLocal(c, e.Connect)
 	case e.Connect.Session == 0:
 		r.newSession(c, e.Connect)
+	case r.tookBack(e.Connect.LastZxidSeen):
+		// Its client goes by what is not so any more: znodes that it has made are gone, others that
+		// it has deleted are there again, its own ephemerals too. These end with the session, soon.
+		r.refuseSession(c, e.Connect)
 	case r.resumeLocal(c, e.Connect):
 	default:
 		r.resume(c, e.Connect)
@@ -40,6 +44,15 @@ func (r *Replica) upTo() zk.Zxid {
 		return max(r.tree.LastZxid(), zk.MakeZxid(r.role.epoch, 0))
 	}
 	return r.tree.LastZxid()
+}
+
+// RestoredEpochs is how far above a backup begins what is restored from it. No session lives for
+// so many elections.
+const RestoredEpochs = 1 << 16
+
+// tookBack reports whether a client has seen a history that a restore has taken back.
+func (r *Replica) tookBack(seen zk.Zxid) bool {
+	return seen > 0 && int64(r.upTo().Epoch()) >= int64(seen.Epoch())+RestoredEpochs
 }
 
 // timeout negotiates a session's timeout.

@@ -287,19 +287,10 @@ func (v *Reader) watches(req *zk.Request, who Caller) zk.Code {
 	return zk.OK
 }
 
-// RestoredEpochs is how far above a backup what is restored from it begins. No session lives for so many
-// elections: one that comes from below has seen what was taken back, and no zxid tells what of that is
-// another znode now.
-const RestoredEpochs = 1 << 16
-
 // setWatches sets again what a client had on its former connection; what has
 // changed since becomes an event at once. Their zxid is -1. False if some are more than
 // there may be: the client does not look at the answer, so its connection must end.
 func (v *Reader) setWatches(w *zk.SetWatches, who Caller, events []zk.Event) ([]zk.Event, bool) {
-	since := w.RelativeZxid
-	if v.Tree.LastZxid().Epoch() >= since.Epoch()+RestoredEpochs {
-		since = zk.NoZxid
-	}
 	all := true
 	set := func(r watch.Registry, path string) { all = all && v.Watches.Add(who.Conn, r, path) }
 	tell := func(kind zk.EventType, path string) {
@@ -310,7 +301,7 @@ func (v *Reader) setWatches(w *zk.SetWatches, who Caller, events []zk.Event) ([]
 		switch {
 		case !ok:
 			tell(zk.EventNodeDeleted, path)
-		case n.Stat().Mzxid > since:
+		case n.Stat().Mzxid > w.RelativeZxid:
 			tell(zk.EventNodeDataChanged, path)
 		default:
 			set(watch.Data, path)
@@ -328,7 +319,7 @@ func (v *Reader) setWatches(w *zk.SetWatches, who Caller, events []zk.Event) ([]
 		switch {
 		case !ok:
 			tell(zk.EventNodeDeleted, path)
-		case n.Stat().Pzxid > since:
+		case n.Stat().Pzxid > w.RelativeZxid:
 			tell(zk.EventNodeChildrenChanged, path)
 		default:
 			set(watch.Child, path)
