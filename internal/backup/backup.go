@@ -96,6 +96,26 @@ func (b *Backup) Ranges() []Range {
 	return ranges
 }
 
+// A Gap is where a backup has no state, between two zxids: the log was purged before it was taken,
+// or a file of the backup is gone.
+type Gap struct{ After, Before zk.Zxid }
+
+// Gaps returns all gaps, the oldest first, but for those in which a restore has given states up.
+func (b *Backup) Gaps() []Gap {
+	var gaps []Gap
+	end, begun := zk.NoZxid, false
+	b.eachRange(func(base piece, r Range) {
+		if begun && r.First > end && r.First != restoredAt(end) {
+			gaps = append(gaps, Gap{end, r.First})
+		}
+		end, begun = max(end, r.Last), true
+	})
+	if newest := b.pieces.newest(); begun && newest > end {
+		gaps = append(gaps, Gap{end, newest + 1})
+	}
+	return gaps
+}
+
 // eachRange calls visit with what can be restored from each snapshot, oldest first.
 func (b *Backup) eachRange(visit func(base piece, r Range)) {
 	for _, base := range b.pieces.snapshots() {

@@ -407,7 +407,8 @@ func newBackupVerify() *cobra.Command {
 		Long: `Loads every snapshot, replays every transaction, and compares the digest of the
 tree after each with the one that the leader noted, and each snapshot with the
 tree to which the one before leads. It takes the memory of a server. The exit
-code is 5 if something is damaged.`,
+code is 5 if something is damaged. Where states are missing in between, it says
+so: the log was purged before it was taken, or a file of the backup is gone.`,
 		Args: takes(0, "BACKUP"),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, b, err := output.readBackup(c, &keys, args[0])
@@ -435,6 +436,11 @@ code is 5 if something is damaged.`,
 			}{newRestorable(ranges), state.Zxid.String(), state.Tree().Count()}
 			return p.Answer(answer, func(w io.Writer) error {
 				_, err := fmt.Fprintf(w, "sound: it ends at zxid %s with %d znodes\n", answer.Zxid, answer.Znodes)
+				for _, gap := range b.Gaps() {
+					_, more := fmt.Fprintf(w, "no state between zxid %s and %s can be restored: the log was purged before it was taken, "+
+						"or a file of the backup is gone\n", gap.After, gap.Before)
+					err = errors.Join(err, more)
+				}
 				return err
 			})
 		},
