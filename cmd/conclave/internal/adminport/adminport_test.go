@@ -304,17 +304,24 @@ func TestHealthIsToldWhileOthersWait(t *testing.T) {
 	defer port.Close()
 	defer close(slow.release)
 	slow.hangs.Store(true)
-	for range askingMax {
+	ask := func() {
 		asker, err := net.Dial("tcp", port.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer asker.Close()
+		t.Cleanup(func() { _ = asker.Close() })
 		fmt.Fprintf(asker, "GET /commands/dirs HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	}
+	for range askingMax {
+		ask()
 	}
 	awaittest.Until(t, "all places are taken", func() bool {
 		code, _ := get(t, port.URL+"/commands/ruok")
-		return code == http.StatusServiceUnavailable
+		if code == http.StatusServiceUnavailable {
+			return true
+		}
+		ask() // another one was refused while the last look had a place
+		return false
 	})
 	for _, path := range []string{"/livez", "/readyz", "/healthz"} {
 		if code, text := get(t, port.URL+path); code != http.StatusOK {
