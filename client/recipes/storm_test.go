@@ -1,7 +1,6 @@
 package recipes_test
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -10,20 +9,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/internal/bubble"
+	"github.com/conclave-project/conclave/internal/storm"
 	"github.com/conclave-project/conclave/internal/storm/machines"
 	"github.com/conclave-project/conclave/zk"
-)
-
-var (
-	stormSeed   = flag.Uint64("storm", 1, "the seed of the first storm")
-	storms      = flag.Uint64("storms", 4, "how many storms, of seeds one after the other")
-	stormFaults = flag.Int("faults", 60, "how many faults a storm has")
-	stormPrint  = flag.Bool("print", false, "print what the storms do")
 )
 
 // All that a recipe takes, with nothing put in its place: clients, and an ensemble of whole
@@ -40,19 +32,7 @@ var (
 //   - when all is whole again each recipe goes on within 20 s, for each client;
 //   - when all clients have gone nothing is left of them in a line.
 func TestRecipesThroughStorms(t *testing.T) {
-	for seed := *stormSeed; seed < *stormSeed+*storms; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newStorm(t, seed)
-				w.rage(*stormFaults)
-				w.end()
-				if w.why != "" {
-					t.Fatalf("%s\n%s", w.why, strings.Join(w.said[max(0, len(w.said)-80):], "\n"))
-				}
-				t.Logf("%d servers, %s, slowest to be well again %v", w.ensemble.Len(), w.sum(), w.slowest)
-			})
-		})
-	}
+	storm.Through(t, 4, func(t *testing.T, seed uint64) storm.Played { return newRecipesStorm(t, seed) })
 }
 
 const (
@@ -61,22 +41,20 @@ const (
 	firstMachine  = 11
 )
 
-// storm is an ensemble, the programs that use it, and what they have done.
-type storm struct {
+// recipesStorm is an ensemble, the programs that use it, and what they have done.
+type recipesStorm struct {
+	storm.Story
 	t         *testing.T
 	random    *rand.Rand // of the goroutine that breaks
 	ensemble  *machines.Ensemble
 	programs  []*program
 	last      int // machine of the newest program
-	began     time.Time
 	slowest   time.Duration
 	partySize int
 	quiet     atomic.Bool    // nobody holds a lock for long
 	gone      sync.WaitGroup // programs that have vanished
 
 	mu      sync.Mutex
-	said    []string
-	why     string
 	unled   time.Time      // when nobody has led the servers last
 	done    map[string]int // how often each recipe has come to its end
 	spans   []*span        // of locks
@@ -106,17 +84,17 @@ type write struct {
 
 type outcome = client.Outcome
 
-func newStorm(t *testing.T, seed uint64) *storm {
-	w := &storm{t: t, random: rand.New(rand.NewPCG(seed, 4)), began: time.Now(), last: firstMachine - 1,
+func newRecipesStorm(t *testing.T, seed uint64) *recipesStorm {
+	w := &recipesStorm{t: t, random: rand.New(rand.NewPCG(seed, 4)), Story: storm.Story{Began: time.Now()}, last: firstMachine - 1,
 		done: map[string]int{}, put: map[string]outcome{}, taken: map[string][]outcome{}, counted: map[int64]string{}}
 	w.partySize = stormPrograms - w.random.IntN(2)
 	far := []time.Duration{0, time.Millisecond, 15 * time.Millisecond}[w.random.IntN(3)]
-	w.ensemble = machines.Start(t, w.random, machines.Options{Far: far, Say: w.say, Breach: w.breach})
+	w.ensemble = machines.Start(t, w.random, machines.Options{Far: far, Say: w.Say, Breach: w.Breach})
 	w.whole()
 	return w
 }
 
-func (w *storm) whole() {
+func (w *recipesStorm) whole() {
 	w.ensemble.Whole()
 	for len(w.programs) < stormPrograms {
 		w.stand()
@@ -124,7 +102,7 @@ func (w *storm) whole() {
 }
 
 // stand starts a program on a machine of its own.
-func (w *storm) stand() {
+func (w *recipesStorm) stand() {
 	w.last++
 	p := &program{w: w, name: fmt.Sprint("p", w.last), machine: w.last, clock: bubble.DriftingClock(w.random),
 		random: rand.New(rand.NewPCG(w.random.Uint64(), 3))}
@@ -132,33 +110,8 @@ func (w *storm) stand() {
 	w.programs = append(w.programs, p)
 }
 
-func (w *storm) say(format string, args ...any) {
-	line := fmt.Sprintf("%9.3f ", time.Since(w.began).Seconds()) + fmt.Sprintf(format, args...)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.said = append(w.said, line)
-	if *stormPrint {
-		fmt.Println(line)
-	}
-}
-
-func (w *storm) breach(format string, args ...any) {
-	w.say("BREACH "+format, args...)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.why == "" {
-		w.why = fmt.Sprintf(format, args...)
-	}
-}
-
-func (w *storm) broken() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.why != ""
-}
-
-// rage breaks and heals, and looks now and then whether all goes on.
-func (w *storm) rage(faults int) {
+// Play implements storm.Played.
+func (w *recipesStorm) Play(faults int) {
 	for i := range faults {
 		w.fault()
 		pause := time.Duration(w.random.Float64() * w.random.Float64() * float64(4*time.Second))
@@ -167,18 +120,24 @@ func (w *storm) rage(faults int) {
 		if i%10 == 9 || i == faults-1 {
 			w.calm()
 		}
-		if w.broken() {
-			return
+		if w.Why() != "" {
+			break
 		}
 	}
+	w.ensemble.Whole()
+	w.stop()
+	if w.Why() == "" {
+		w.judge()
+	}
+	w.ensemble.End()
 }
 
-func (w *storm) fault() {
+func (w *recipesStorm) fault() {
 	i := w.random.IntN(len(w.programs))
 	p := w.programs[i]
 	switch w.random.IntN(12) {
 	case 0:
-		w.say("%s vanishes", p.name)
+		w.Say("%s vanishes", p.name)
 		w.ensemble.Net.Power(p.machine, false)
 		w.programs = slices.Delete(w.programs, i, i+1)
 		p.die()
@@ -187,7 +146,7 @@ func (w *storm) fault() {
 	case 1, 2:
 		w.ensemble.Late(p.machine, 2*time.Second)
 	case 3:
-		w.say("%s closes its session", p.name)
+		w.Say("%s closes its session", p.name)
 		p.close()
 	case 4:
 		w.ensemble.Isolate(p.machine, w.machines())
@@ -197,7 +156,7 @@ func (w *storm) fault() {
 }
 
 // machines are those of the programs.
-func (w *storm) machines() []int {
+func (w *recipesStorm) machines() []int {
 	var all []int
 	for _, p := range w.programs {
 		all = append(all, p.machine)
@@ -206,8 +165,8 @@ func (w *storm) machines() []int {
 }
 
 // calm heals everything, and waits until each recipe goes on.
-func (w *storm) calm() {
-	w.say("calm")
+func (w *recipesStorm) calm() {
+	w.Say("calm")
 	w.quiet.Store(true)
 	defer w.quiet.Store(false)
 	w.whole()
@@ -220,16 +179,16 @@ func (w *storm) calm() {
 			break
 		}
 		if time.Since(began) > stormWell {
-			w.breach("not well %v after all is healed: all serve: %v; %s", stormWell, w.ensemble.Serve(), waits)
+			w.Breach("not well %v after all is healed: all serve: %v; %s", stormWell, w.ensemble.Serve(), waits)
 			return
 		}
 		w.slowest = max(w.slowest, time.Since(began))
 	}
-	w.say("well")
+	w.Say("well")
 }
 
 // tick lets some time go by, and notes whether somebody leads the servers.
-func (w *storm) tick() {
+func (w *recipesStorm) tick() {
 	time.Sleep(10 * time.Millisecond)
 	if !w.ensemble.Led() {
 		w.mu.Lock()
@@ -239,7 +198,7 @@ func (w *storm) tick() {
 }
 
 // waits says which recipe of which program has not gone on since.
-func (w *storm) waits(before map[string]int) string {
+func (w *recipesStorm) waits(before map[string]int) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var waits []string
@@ -253,37 +212,18 @@ func (w *storm) waits(before map[string]int) string {
 	return strings.Join(waits, ", ")
 }
 
-// sum is how often each recipe has come to its end.
-func (w *storm) sum() string {
+// Sum says how often each recipe has come to its end.
+func (w *recipesStorm) Sum() string {
 	sum := map[string]int{}
 	for name, n := range w.done {
 		_, recipe, _ := strings.Cut(name, " ")
 		sum[recipe] += n
 	}
-	return strings.TrimPrefix(fmt.Sprint(sum), "map")
-}
-
-// end ends all programs and judges what they have done.
-func (w *storm) end() {
-	if w.broken() {
-		w.stop()
-		w.ensemble.End()
-		return
-	}
-	w.ensemble.Whole()
-	w.stop()
-	c, err := client.Dial(w.t.Context(), w.ensemble.Addresses(), client.Options{Clock: bubble.Clock(1), Dialer: w.ensemble.Net.Dialer(firstMachine - 1)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	time.Sleep(10 * time.Second) // sessions that could not be closed expire
-	w.judge(c)
-	_ = c.Close()
-	w.ensemble.End()
+	return fmt.Sprintf("%d servers, %s, slowest to be well again %v", w.ensemble.Len(), strings.TrimPrefix(fmt.Sprint(sum), "map"), w.slowest)
 }
 
 // stop ends all programs.
-func (w *storm) stop() {
+func (w *recipesStorm) stop() {
 	for _, p := range w.programs {
 		p.over()
 	}

@@ -42,7 +42,7 @@ var stormRecipes = []struct {
 // program uses all recipes at once over one session, and over another one when that has ended, on
 // a machine of its own.
 type program struct {
-	w       *storm
+	w       *recipesStorm
 	name    string
 	machine int
 	clock   clock.Clock
@@ -145,7 +145,7 @@ func (p *program) do(c *client.Client, name string, once func(*program, context.
 	} else if ctx.Err() == nil && c.Err() == nil && !errors.Is(err, zk.ErrClosing) && !errors.Is(err, zk.ErrConnectionLoss) &&
 		!errors.Is(err, zk.ErrSessionExpired) && !errors.Is(err, recipes.ErrLost) && !errors.Is(err, recipes.ErrLocked) &&
 		!errors.Is(err, recipes.ErrGone) {
-		p.w.breach("%s of %s: %v", name, p.name, err)
+		p.w.Breach("%s of %s: %v", name, p.name, err)
 	}
 }
 
@@ -277,7 +277,7 @@ func (p *program) count(ctx context.Context, c *client.Client) error {
 	}
 	p.w.mu.Unlock()
 	if err == nil && other != "" {
-		p.w.breach("%s and %s have both number %d", p.name, other, number)
+		p.w.Breach("%s and %s have both number %d", p.name, other, number)
 	}
 	return err
 }

@@ -22,7 +22,6 @@ package storm
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,11 +39,11 @@ const (
 
 // Storm is candidates, and what they did.
 type Storm struct {
+	Story
 	Lease   time.Duration
 	Grouped bool          // the candidates are members of a group as well
 	Well    time.Duration // until somebody leads again, and partitions are shared
 	Random  *rand.Rand    // of the goroutine that breaks
-	Began   time.Time
 	Running []*Candidate
 	Quiet   atomic.Bool    // all is whole, for a while
 	Gone    sync.WaitGroup // candidates that have vanished, and what operators do
@@ -62,8 +61,6 @@ type Storm struct {
 	busiest int // requests in a lease
 
 	mu      sync.Mutex
-	said    []string
-	why     string
 	spans   []*span
 	expired int
 	ended   map[string]bool // nonces of claims that were released
@@ -71,45 +68,10 @@ type Storm struct {
 
 // New returns a storm in which nothing happens yet, with a lease of one to four seconds.
 func New(seed uint64, grouped bool) *Storm {
-	w := &Storm{Grouped: grouped, Random: rand.New(rand.NewPCG(seed, 2)), Began: time.Now(), Well: 20 * time.Second,
+	w := &Storm{Grouped: grouped, Random: rand.New(rand.NewPCG(seed, 2)), Story: Story{Began: time.Now()}, Well: 20 * time.Second,
 		ended: make(map[string]bool)}
 	w.Lease = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}[w.Random.IntN(3)]
 	return w
-}
-
-// Say notes what happens.
-func (w *Storm) Say(format string, args ...any) {
-	line := fmt.Sprintf("%9.3f ", time.Since(w.Began).Seconds()) + fmt.Sprintf(format, args...)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.said = append(w.said, line)
-	if *prints {
-		fmt.Println(line)
-	}
-}
-
-// Breach notes what is wrong.
-func (w *Storm) Breach(format string, args ...any) {
-	w.Say("BREACH "+format, args...)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.why == "" {
-		w.why = fmt.Sprintf(format, args...)
-	}
-}
-
-// Why is what was wrong first, empty for nothing.
-func (w *Storm) Why() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.why
-}
-
-// Said is what has happened last.
-func (w *Storm) Said() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return strings.Join(w.said[max(0, len(w.said)-80):], "\n")
 }
 
 // Sum says how much a storm has shown.
