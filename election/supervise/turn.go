@@ -92,7 +92,14 @@ func (t *turn) run() {
 		timer.Stop()
 	}
 	t.closeGuardian()
-	s.stopped = t.ctx.Err() != nil && t.reason() == election.ReasonStopped
+	t.noteEnd()
+}
+
+// noteEnd notes whether the run was told to end, so that its exit code is the command's. A signal
+// tells it so, and the leadership a little later: the command may be faster.
+func (t *turn) noteEnd() {
+	s := t.supervisor
+	s.stopped = (t.stopSignal != 0 || t.ctx.Err() != nil) && t.reason() == election.ReasonStopped
 	if t.cutShort && !s.stopped {
 		s.givenUp = t.lead.Err()
 	}
