@@ -117,6 +117,9 @@ func TestALockIsHeldByOneAndWritesWhileItIs(t *testing.T) {
 	for _, stop := range all {
 		stop()
 	}
+	if err := c.Sync(within(t), "/report"); err != nil { // others wrote, at other servers
+		t.Fatal(err)
+	}
 	if _, stat, err := c.Get(within(t), "/report"); err != nil || stat.Version != 4 {
 		t.Errorf("version %d, want 4: %v", stat.Version, err)
 	}
