@@ -17,9 +17,9 @@ import (
 // of its own, as wrong as clocks may be; the store has one, too. Requests come late, also when
 // nobody waits for them any more, they or their answers are lost, watches lag, end or are lost in
 // silence; links are cut, the store is gone for a while, candidates vanish, or leave for a while and
-// come back over the same backend, in the middle of a hand-over as well, and operators ask
-// for hand-overs. Judged is what package storm
-// says, and that nothing is left in the store of candidates that have ended.
+// come back over the same backend, in the middle of a hand-over as well, and operators ask for
+// hand-overs. Judged is what package storm says, and that nothing is left in the store of candidates
+// that have ended.
 func TestQueuesThroughStorms(t *testing.T) {
 	storm.Through(t, 20, func(_ *testing.T, seed uint64) storm.Played { return newQueueStorm(seed, queueMutant{}, false) })
 }

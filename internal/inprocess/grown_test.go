@@ -45,9 +45,9 @@ func dial(t *testing.T, e *Ensemble) *client.Client {
 	return c
 }
 
-// grown starts three servers, of which the first is away, and returns the errors with which
-// servers have ended.
-func grown(t *testing.T, disks map[int]*vfs.Mem, first *vfs.Mem) (*Ensemble, func(id int) string) {
+// threeOn starts three servers, each on its disk, and returns with which error each has ended, "" for
+// none.
+func threeOn[D vfs.FS](t *testing.T, disks map[int]D) (*Ensemble, func(id int) string) {
 	t.Helper()
 	var ended [4]atomic.Pointer[string]
 	e, err := Start(Options{Servers: 3, Base: quick(), Change: func(id int, c *server.Config) { c.FS, c.DataDir = disks[id], "/data" },
@@ -59,17 +59,25 @@ func grown(t *testing.T, disks map[int]*vfs.Mem, first *vfs.Mem) (*Ensemble, fun
 		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
-	if err := e.Stop(1); err != nil {
-		t.Fatal(err)
-	}
-	serve(t, e) // both have begun the history without it
-	disks[1] = first
 	return e, func(id int) string {
 		if text := ended[id].Load(); text != nil {
 			return *text
 		}
 		return ""
 	}
+}
+
+// grown starts three servers, of which the first is away, and returns the errors with which
+// servers have ended.
+func grown(t *testing.T, disks map[int]*vfs.Mem, first *vfs.Mem) (*Ensemble, func(id int) string) {
+	t.Helper()
+	e, ended := threeOn(t, disks)
+	if err := e.Stop(1); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, e) // both have begun the history without it
+	disks[1] = first
+	return e, ended
 }
 
 // A server that was alone gets two others, which are up before it, and elect one of themselves: their
@@ -142,17 +150,8 @@ func TestServerThatWasAloneKeepsItsHistoryUntilAnotherHasIt(t *testing.T) {
 		}}
 	}
 	disks := map[int]vfs.FS{1: first, 2: breaks(), 3: breaks()}
-	var ended [4]atomic.Pointer[string]
-	e, err := Start(Options{Servers: 3, Base: quick(), Change: func(id int, c *server.Config) { c.FS, c.DataDir = disks[id], "/data" },
-		Ended: func(id int, err error) {
-			text := err.Error()
-			ended[id].Store(&text)
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.Close)
-	awaittest.Until(t, "the new servers have ended", func() bool { return ended[2].Load() != nil && ended[3].Load() != nil })
+	e, ended := threeOn(t, disks)
+	awaittest.Until(t, "the new servers have ended", func() bool { return ended(2) != "" && ended(3) != "" })
 	if err := e.Stop(1); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +169,6 @@ func TestServerThatWasAloneKeepsItsHistoryUntilAnotherHasIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaittest.Until(t, "it has ended, with the reason, or leads, for it has begun a later epoch", func() bool {
-		text := ended[1].Load()
-		return e.Leader() == 1 || text != nil && strings.Contains(*text, "alone with a history")
+		return e.Leader() == 1 || strings.Contains(ended(1), "alone with a history")
 	})
 }

@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -20,19 +21,7 @@ func TestNextLeaderIsAskedWhileARequestOfTheLastOneStands(t *testing.T) {
 		defer operator.Close()
 		for _, id := range []string{"a", "b"} {
 			e := store.Entry(t.Context(), election.Claim{Election: "e", ID: id, Nonce: id, Lease: LeaseMinDefault})
-			if _, err := e.Create(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if err := e.Enter(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := e.Place(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			token, err := e.(queue.Locker).Lock(t.Context())
-			if err != nil || token == 0 {
-				t.Fatalf("%s has token %d, %v", id, token, err)
-			}
+			token := locked(t, e)
 			ctx, cancel := context.WithCancel(t.Context())
 			asked := 0
 			a.asked = func() {
@@ -63,19 +52,7 @@ func TestLockThatComesTwiceKeepsTheToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := storeOn(direct{newAgent(bubble.Clock(1))}, bubble.Clock(1)).Entry(t.Context(),
 			election.Claim{Election: "e", ID: "a", Nonce: "a", Lease: LeaseMinDefault})
-		if _, err := e.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.Place(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		token, err := e.(queue.Locker).Lock(t.Context())
-		if err != nil || token == 0 {
-			t.Fatalf("token %d, %v", token, err)
-		}
+		token := locked(t, e)
 		if again, err := e.(queue.Locker).Lock(t.Context()); again != 0 || err != nil {
 			t.Errorf("the second time: token %d, %v", again, err)
 		}
@@ -83,4 +60,17 @@ func TestLockThatComesTwiceKeepsTheToken(t *testing.T) {
 			t.Errorf("the store has token %d after %d, %v", place.Token, token, err)
 		}
 	})
+}
+
+// locked has a candidate enter an election that is free, and returns the token with which it has the lock.
+func locked(t *testing.T, e queue.Entry) election.Token {
+	t.Helper()
+	_, created := e.Create(t.Context())
+	entered := e.Enter(t.Context())
+	_, placed := e.Place(t.Context())
+	token, err := e.(queue.Locker).Lock(t.Context())
+	if err := errors.Join(created, entered, placed, err); err != nil || token == 0 {
+		t.Fatalf("token %d, %v", token, err)
+	}
+	return token
 }
