@@ -108,7 +108,7 @@ func (w *waiter) awaitTurn(ctx context.Context) (election.Grant, error) {
 		if err == nil && place.Token != 0 {
 			w.warmUp.finish(w.length() / 4)
 			var grant election.Grant
-			if grant, err = w.backend.takeUp(ctx, w.claim, place.Token); err == nil {
+			if grant, err = w.takeUp(ctx, place.Token); err == nil {
 				return grant, nil
 			}
 		}
@@ -152,14 +152,26 @@ func (w *waiter) due() (clock.Instant, bool) {
 	return w.lease.Sent.Add(w.lease.Length / 3), w.lease.Length > 0
 }
 
+// bounded returns a context for what must not keep a lease of this package from being
+// renewed: it ends after half of the lease.
+func (w *waiter) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if w.lease.Length == 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, max(w.lease.Length/2, pause))
+}
+
+func (w *waiter) takeUp(ctx context.Context, token election.Token) (election.Grant, error) {
+	ctx, cancel := w.bounded(ctx)
+	defer cancel()
+	return w.backend.takeUp(ctx, w.claim, token)
+}
+
 // look renews the lease if it is time, and finds the entry's place. An entry
 // that has gone is put at the end (queue-Q4), if the lease lives (queue-Q1).
 func (w *waiter) look(ctx context.Context) (Place, error) {
-	if w.lease.Length > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, max(w.lease.Length/2, pause))
-		defer cancel()
-	}
+	ctx, cancel := w.bounded(ctx)
+	defer cancel()
 	if at, renews := w.due(); renews && w.backend.now() >= at {
 		if err := w.renew(ctx); err != nil {
 			return Place{}, err

@@ -12,7 +12,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/queue"
 )
@@ -42,12 +41,22 @@ func (e *entry) mine() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.created.Load())
 }
 
+// answerLimit is how long a server may take to answer what a claim begins with, if the lease is
+// not shorter. A client without DialKeepAliveTime would wait for a server that has gone in silence
+// as long as TCP does.
+const answerLimit = 5 * time.Second
+
+func (e *entry) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, min(answerLimit, e.claim.Lease))
+}
+
 // Create makes the lease, of whole seconds, and not less than what the servers
 // allow.
 func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
-	seconds, sent := int64((e.claim.Lease+time.Second-1)/time.Second), clock.Now()
-	leases := clientv3.RetryLeaseClient(e.client) // the client's own Grant leaves the number to the server
-	granted, err := leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: seconds, ID: int64(e.lease)})
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
+	seconds, sent := int64((e.claim.Lease+time.Second-1)/time.Second), e.now()
+	granted, err := e.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: seconds, ID: int64(e.lease)})
 	if err = rpctypes.Error(err); err != nil && !errors.Is(err, rpctypes.ErrLeaseExist) {
 		return queue.Lease{}, err
 	}
@@ -59,6 +68,8 @@ func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 
 // Enter puts the key at the end of the queue.
 func (e *entry) Enter(ctx context.Context) error {
+	ctx, cancel := e.limited(ctx)
+	defer cancel()
 	e.before.stop() // at the end there is another one before it
 	side := clientv3.OpPut(e.keys.side(e.claim.Election, e.key), sideValue(e.claim.Priority, e.claim.ID), clientv3.WithLease(e.lease))
 	puts := []clientv3.Op{clientv3.OpPut(e.key, e.claim.ID, clientv3.WithLease(e.lease)), side}

@@ -7,7 +7,6 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election/queue"
@@ -18,7 +17,9 @@ import (
 // milliseconds of CPU and a write. So a stream is kept for the next renewal. It carries one
 // request at a time: an answer is that to the request, and no renewal waits for another one.
 type keepAlives struct {
-	client *clientv3.Client
+	life   context.Context // of the client
+	leases pb.LeaseClient
+	now    func() clock.Instant
 
 	mu     sync.Mutex
 	idle   []*keepAlive // the one that was used last comes last
@@ -41,7 +42,7 @@ func (k *keepAlives) renew(ctx context.Context, id int64) (queue.Lease, error) {
 	for {
 		one := k.take()
 		used := one.stream != nil
-		sent := clock.Now()
+		sent := k.now()
 		answer, err := k.ask(ctx, one, id)
 		switch {
 		case err != nil && used && ctx.Err() == nil:
@@ -64,7 +65,7 @@ func (k *keepAlives) take() *keepAlive {
 		k.idle = k.idle[:last]
 		return one
 	}
-	life, end := context.WithCancel(k.client.Ctx())
+	life, end := context.WithCancel(k.life)
 	return &keepAlive{life: life, end: end}
 }
 
@@ -72,7 +73,7 @@ func (k *keepAlives) take() *keepAlive {
 // the context ends, ends with all that wait: they may go to the same server.
 func (k *keepAlives) ask(ctx context.Context, one *keepAlive, id int64) (*pb.LeaseKeepAliveResponse, error) {
 	stop := context.AfterFunc(ctx, one.end)
-	answer, err := one.ask(k.client, id)
+	answer, err := one.ask(k.leases, id)
 	if !stop() && err == nil {
 		err = context.Cause(ctx) // it came too late, and the stream has ended
 	}
@@ -85,11 +86,11 @@ func (k *keepAlives) ask(ctx context.Context, one *keepAlive, id int64) (*pb.Lea
 	return nil, err
 }
 
-func (a *keepAlive) ask(client *clientv3.Client, id int64) (answer *pb.LeaseKeepAliveResponse, err error) {
+func (a *keepAlive) ask(leases pb.LeaseClient, id int64) (answer *pb.LeaseKeepAliveResponse, err error) {
 	if a.stream == nil {
 		// The client's own KeepAliveOnce tries again without a pause for as long
 		// as there is no server.
-		a.stream, err = clientv3.RetryLeaseClient(client).LeaseKeepAlive(a.life)
+		a.stream, err = leases.LeaseKeepAlive(a.life)
 	}
 	if err != nil {
 		return nil, err

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/queue"
 )
@@ -19,12 +21,19 @@ import (
 // store is a queue.Store on one cluster.
 type store struct {
 	client     *clientv3.Client
+	leases     pb.LeaseClient // the client's own Grant leaves the number of a lease to the server
 	keys       keys
 	keepAlives *keepAlives
+	now        func() clock.Instant
 }
 
 func newStore(client *clientv3.Client, options Options) *store {
-	return &store{client: client, keys: keys{options.Prefix}, keepAlives: &keepAlives{client: client}}
+	return newStoreOn(client, clientv3.RetryLeaseClient(client), options, clock.Now)
+}
+
+func newStoreOn(client *clientv3.Client, leases pb.LeaseClient, options Options, now func() clock.Instant) *store {
+	return &store{client: client, leases: leases, keys: keys{options.Prefix}, now: now,
+		keepAlives: &keepAlives{life: client.Ctx(), leases: leases, now: now}}
 }
 
 // leaseMin is the shortest lease that a server with the default election

@@ -18,13 +18,15 @@ var errWatch = errors.New("the watch has ended")
 // watch follows one key. It outlives the looks between, and ends with its
 // context.
 type watch struct {
-	key    string // empty for none
-	events clientv3.WatchChan
-	cancel context.CancelFunc
+	key     string                  // empty for none
+	opening chan clientv3.WatchChan // brings events; nil once it has
+	events  clientv3.WatchChan      // nil before
+	cancel  context.CancelFunc
 }
 
 // follow watches a key from a revision on, unless it does so already. An empty
-// key ends it.
+// key ends it. It does not wait for the server, which may have gone in silence
+// while the others answer.
 func (w *watch) follow(ctx context.Context, client *clientv3.Client, key string, from int64, options ...clientv3.OpOption) {
 	if w.key == key {
 		return
@@ -34,9 +36,13 @@ func (w *watch) follow(ctx context.Context, client *clientv3.Client, key string,
 		return
 	}
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
-	w.key, w.cancel = key, cancel
-	w.events = client.Watch(ctx, key, append(options, clientv3.WithRev(from))...)
+	opening := make(chan clientv3.WatchChan, 1)
+	w.key, w.cancel, w.opening = key, cancel, opening
+	go func() { opening <- client.Watch(ctx, key, append(options, clientv3.WithRev(from))...) }()
 }
+
+// opened takes the events of a watch that stands now.
+func (w *watch) opened(events clientv3.WatchChan) { w.events, w.opening = events, nil }
 
 func (w *watch) stop() {
 	if w.cancel != nil {
@@ -56,22 +62,30 @@ func (e *entry) Wait(ctx context.Context, limit time.Duration) error {
 	e.quiet = false
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
-	select {
-	case response, open := <-e.before.events:
-		e.before.stop()
-		if failed(response, open) {
-			return errWatch
+	for {
+		select {
+		case events := <-e.before.opening:
+			e.before.opened(events)
+			continue
+		case events := <-e.own.opening:
+			e.own.opened(events)
+			continue
+		case response, open := <-e.before.events:
+			e.before.stop()
+			if failed(response, open) {
+				return errWatch
+			}
+		case response, open := <-e.own.events:
+			if failed(response, open) {
+				e.own.stop()
+				return errWatch
+			}
+		case <-timer.C:
+			e.quiet = e.before.opening == nil && e.own.opening == nil
+		case <-ctx.Done():
 		}
-	case response, open := <-e.own.events:
-		if failed(response, open) {
-			e.own.stop()
-			return errWatch
-		}
-	case <-timer.C:
-		e.quiet = true
-	case <-ctx.Done():
+		return nil
 	}
-	return nil
 }
 
 // Guard watches the own key. A key that goes may be put again, at the end of
@@ -81,6 +95,9 @@ func (e *entry) Guard(_ context.Context, news func()) error {
 	defer e.own.stop()
 	defer news() // whatever was missed
 	e.own.follow(e.life, e.client, e.key, max(e.created.Load(), e.watched)+1)
+	if e.own.opening != nil {
+		e.own.opened(<-e.own.opening)
+	}
 	for response := range e.own.events {
 		e.watched = response.CompactRevision - 1 // what is older cannot be had
 		if response.Err() != nil {

@@ -1,0 +1,99 @@
+package etcd
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/bubble"
+)
+
+// stand has a candidate campaign, which tells its id when it leads.
+func stand(t *testing.T, l *linked, id string, led chan<- string) *election.Elector {
+	its := bubble.Clock(1)
+	b, end := backendOn(l, its)
+	elector, err := election.New(b, "jobs", election.Options{ID: id, Lease: 4 * time.Second, Clock: its})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		defer close(done)
+		_ = elector.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
+			led <- id
+			<-ctx.Done()
+			return nil
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		_ = b.Close()
+		end()
+	})
+	return elector
+}
+
+// TestWaiterWithoutWatchesKeepsItsPlace: the server that has the watches may be silent while others
+// answer.
+func TestWaiterWithoutWatchesKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, led := newCluster(bubble.Clock(1)), make(chan string, 2)
+		leader := stand(t, &linked{cluster: cluster}, "a", led)
+		time.Sleep(time.Second)
+		stand(t, &linked{cluster: cluster, silent: func(request any) bool { _, watch := request.(*pb.WatchRequest); return watch }}, "b", led)
+		time.Sleep(10 * time.Second)
+		before, _ := cluster.left()
+		time.Sleep(time.Minute)
+		if got, _ := cluster.left(); len(before) != 2 || !slices.Equal(got, before) {
+			t.Fatalf("the leases were %d, and are %d a minute later", before, got)
+		}
+		if err := leader.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if first, next := <-led, <-led; first != "a" || next != "b" || time.Since(began) > 4*time.Second {
+			t.Fatalf("%s has led, and %s leads %v later", first, next, time.Since(began))
+		}
+	})
+}
+
+// TestCandidateDoesNotWaitForASilentServer, but asks again, which may be another one.
+func TestCandidateDoesNotWaitForASilentServer(t *testing.T) {
+	for what, of := range map[string]func(request any) bool{
+		"lease": func(request any) bool { _, ok := request.(*pb.LeaseGrantRequest); return ok },
+		"key": func(request any) bool {
+			r, ok := request.(*pb.TxnRequest)
+			return ok && len(r.Failure) > 0 && len(r.Compare) == 1
+		},
+		"history": func(request any) bool { _, ok := request.(*pb.RangeRequest); return ok },
+		"proof":   func(request any) bool { r, ok := request.(*pb.TxnRequest); return ok && len(r.Compare) == 2 },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began, asked, led := time.Now(), 0, make(chan string, 1)
+				stand(t, &linked{cluster: newCluster(bubble.Clock(1)), silent: func(request any) bool {
+					silent := of(request) && time.Since(began) < 3*time.Second
+					if silent {
+						asked++
+					}
+					return silent
+				}}, "a", led)
+				select {
+				case <-led:
+				case <-time.After(20 * time.Second):
+					t.Error("nobody leads after 20 s")
+				}
+				if asked == 0 {
+					t.Error("it was not asked for")
+				}
+			})
+		})
+	}
+}
