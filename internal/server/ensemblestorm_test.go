@@ -3,13 +3,11 @@ package server
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/clock"
@@ -17,15 +15,9 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/storm"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
-)
-
-var (
-	stormSeed   = flag.Uint64("storm", 1, "the seed of the first storm")
-	storms      = flag.Uint64("storms", 5, "how many storms, of seeds one after the other")
-	stormFaults = flag.Int("faults", 60, "how many faults a storm has")
-	stormPrint  = flag.Bool("print", false, "print what the storms do")
 )
 
 // Whole servers, with all that they have beside their machines: goroutines, connections of
@@ -42,23 +34,11 @@ var (
 //   - they leave their connections as they are from then on;
 //   - what programs see, see program.
 func TestEnsemblesThroughStorms(t *testing.T) {
-	count := *storms
+	few := uint64(5)
 	if underRace {
-		count = min(count, 2)
+		few = 2
 	}
-	for seed := *stormSeed; seed < *stormSeed+count; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newStorm(t, seed, nil)
-				w.rage(*stormFaults)
-				if why := w.broken(); why != "" {
-					t.Fatalf("%s\n%s\n%s", why, strings.Join(w.said[max(0, len(w.said)-60):], "\n"), w.describe())
-				}
-				t.Logf("%d faults in %v, %d writes acknowledged, slowest to be well again %v", *stormFaults,
-					time.Since(w.began).Round(time.Second), len(w.acknowledged), w.slowest)
-			})
-		})
-	}
+	storm.Through(t, few, func(t *testing.T, seed uint64) storm.Played { return newStorm(t, seed, nil) })
 }
 
 // TestStormsFindMutants puts bugs around the servers, which know nothing of them.
@@ -68,20 +48,7 @@ func TestStormsFindMutants(t *testing.T) {
 	}
 	for _, mutant := range stormMutants {
 		t.Run(mutant.name, func(t *testing.T) {
-			t.Attr("what", mutant.what)
-			for seed := uint64(1); seed <= 20; seed++ {
-				why := ""
-				synctest.Test(t, func(t *testing.T) {
-					w := newStorm(t, seed, mutant.put)
-					w.rage(120)
-					why = w.broken()
-				})
-				if why != "" {
-					t.Logf("seed %d: %s", seed, why)
-					return
-				}
-			}
-			t.Error("20 seeds have not found it")
+			storm.Finds(t, mutant.what, 20, func(t *testing.T, seed uint64) storm.Played { return newStorm(t, seed, mutant.put) })
 		})
 	}
 }
@@ -96,6 +63,7 @@ const (
 
 // ensembleStorm is an ensemble and what is broken at present.
 type ensembleStorm struct {
+	storm.Story
 	t        *testing.T
 	random   *rand.Rand
 	clock    clock.Clock
@@ -107,20 +75,17 @@ type ensembleStorm struct {
 	anchor   int           // stays where it is until all is well again
 	decided  chan struct{} // closed when it is in force
 	stopped  context.Context
-	said     []string
-	began    time.Time
 	slowest  time.Duration // until all was well again
 
 	mu           sync.Mutex
-	why          string // what is broken that must not be
 	leaders      map[uint32]int
 	acknowledged []string
 }
 
 // newStorm starts an ensemble, and its end with that of the test.
 func newStorm(t *testing.T, seed uint64, mutant stormMutant) *ensembleStorm {
-	w := &ensembleStorm{t: t, random: rand.New(rand.NewPCG(seed, 1)), mutant: mutant, clock: bubble.Clock(1),
-		decided: make(chan struct{}), began: time.Now(), leaders: map[uint32]int{}}
+	w := &ensembleStorm{Story: storm.Story{Began: time.Now()}, t: t, random: rand.New(rand.NewPCG(seed, 1)), mutant: mutant, clock: bubble.Clock(1),
+		decided: make(chan struct{}), leaders: map[uint32]int{}}
 	w.net = bubble.NewNet([]time.Duration{0, 0, 3 * time.Millisecond, 40 * time.Millisecond}[w.random.IntN(4)])
 	close(w.decided)
 	for id := 1; id <= stormMachines; id++ {
@@ -161,33 +126,29 @@ func newStorm(t *testing.T, seed uint64, mutant stormMutant) *ensembleStorm {
 	return w
 }
 
-// rage breaks and heals, and looks now and then whether all is well.
-func (w *ensembleStorm) rage(faults int) {
+// Play breaks and heals, and looks now and then whether all is well. It implements storm.Played.
+func (w *ensembleStorm) Play(faults int) {
 	for i := range faults {
 		w.fault()
 		time.Sleep(time.Duration(w.random.IntN(300)*w.random.IntN(10)) * time.Millisecond / 4)
 		if i%12 == 11 || i == faults-1 {
 			w.calm()
 		}
-		if w.broken() != "" {
+		if w.Why() != "" {
 			return
 		}
 	}
 }
 
-// breach notes what is broken that must not be, the first of all.
-func (w *ensembleStorm) breach(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.why == "" {
-		w.why = fmt.Sprintf(format, args...)
-	}
-}
+// Said is what has happened last, and how the servers are.
+func (w *ensembleStorm) Said() string { return w.Story.Said() + "\n" + w.describe() }
 
-func (w *ensembleStorm) broken() string {
+// Sum says how much a storm has shown.
+func (w *ensembleStorm) Sum() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.why
+	return fmt.Sprintf("%v, %d writes acknowledged, slowest to be well again %v", time.Since(w.Began).Round(time.Second),
+		len(w.acknowledged), w.slowest)
 }
 
 // leads looks at each server that begins to lead.
@@ -200,21 +161,13 @@ func (w *ensembleStorm) leads(id int, role Role) {
 	w.leaders[role.Epoch] = id
 	w.mu.Unlock()
 	if known && other != id {
-		w.breach("servers %d and %d lead in epoch %d", other, id, role.Epoch)
-	}
-}
-
-func (w *ensembleStorm) say(format string, args ...any) {
-	line := fmt.Sprintf("%9.3f ", time.Since(w.began).Seconds()) + fmt.Sprintf(format, args...)
-	w.said = append(w.said, line)
-	if *stormPrint {
-		fmt.Println(line)
+		w.Breach("servers %d and %d lead in epoch %d", other, id, role.Epoch)
 	}
 }
 
 // calm heals everything, and waits until all is well.
 func (w *ensembleStorm) calm() {
-	w.say("calm")
+	w.Say("calm")
 	w.net.Heal()
 	for _, m := range w.machines[1:] {
 		w.boot(m)
@@ -222,18 +175,18 @@ func (w *ensembleStorm) calm() {
 	began, why := time.Now(), ""
 	for {
 		if why = w.ill(); why == "" {
-			w.say("well after %v", time.Since(began))
+			w.Say("well after %v", time.Since(began))
 			w.slowest = max(w.slowest, time.Since(began))
 			w.anchor = w.plan.voting(w.random)
 			w.rest()
 			return
 		}
-		if time.Since(began) > wellWithin || w.broken() != "" {
+		if time.Since(began) > wellWithin || w.Why() != "" {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	w.breach("not well %v after all is healed: %s", wellWithin, why)
+	w.Breach("not well %v after all is healed: %s", wellWithin, why)
 }
 
 // rest sees that servers which are well leave their connections as they are, and sessions live.
@@ -248,11 +201,11 @@ func (w *ensembleStorm) rest() {
 	before := w.net.Dialed()
 	time.Sleep(lasting)
 	if n := w.net.Dialed() - before; n > most {
-		w.breach("%d connections were dialed within %v while all was well", n, lasting)
+		w.Breach("%d connections were dialed within %v while all was well", n, lasting)
 	}
 	for _, session := range live {
 		if errors.Is(session.Err(), zk.ErrSessionExpired) {
-			w.breach("session %v of %v has expired while all was well", session.SessionID(), session.Timeout())
+			w.Breach("session %v of %v has expired while all was well", session.SessionID(), session.Timeout())
 		}
 	}
 }

@@ -22,10 +22,10 @@ func TestHeartbeatStorm(t *testing.T) {
 	const clients = 1000
 	s := patient(t, nil)
 	stays := dial(t, s, nil)
-	storm := storm{t: t, server: s}
+	those := heartbeats{t: t, server: s}
 	failed := make(chan error, clients)
 	for i := range clients {
-		go func() { failed <- storm.client(i) }()
+		go func() { failed <- those.client(i) }()
 	}
 	for range clients {
 		if err := <-failed; err != nil {
@@ -34,8 +34,8 @@ func TestHeartbeatStorm(t *testing.T) {
 	}
 	becomes(t, s, 1)
 	stays.must(zk.OK, zk.Request{Op: zk.OpPing})
-	for how := range storm.ended {
-		if storm.ended[how].Load() == 0 {
+	for how := range those.ended {
+		if those.ended[how].Load() == 0 {
 			t.Errorf("no connection was ended in way %d", how)
 		}
 	}
@@ -44,14 +44,14 @@ func TestHeartbeatStorm(t *testing.T) {
 	}
 }
 
-type storm struct {
+type heartbeats struct {
 	t      *testing.T
 	server *Server
 	ended  [5]atomic.Int64
 }
 
 // client asks for some rounds, on a connection that nobody ends unless this does.
-func (s *storm) client(i int) error {
+func (s *heartbeats) client(i int) error {
 	const rounds = 15
 	victim := i%4 == 0
 	c, err := s.dial(nil)
@@ -78,7 +78,7 @@ type stormClient struct {
 	pass   zk.Password
 }
 
-func (s *storm) dial(old *stormClient) (*stormClient, error) {
+func (s *heartbeats) dial(old *stormClient) (*stormClient, error) {
 	socket, err := net.Dial("tcp", s.server.Addr().String())
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (c *stormClient) round() error {
 
 // end ends a connection, or has it ended, while it goes to be idle; and makes another one. One that
 // the server ends stays open on the client's side.
-func (s *storm) end(c *stormClient) (*stormClient, error) {
+func (s *heartbeats) end(c *stormClient) (*stormClient, error) {
 	if _, err := c.socket.Write(heartbeat); err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (c *stormClient) gone() error {
 }
 
 // overrun does what comes of an outbox that is too long.
-func (s *storm) overrun(c *stormClient) {
+func (s *heartbeats) overrun(c *stormClient) {
 	for _, one := range s.server.conns.all() {
 		if one.remote.String() == c.socket.LocalAddr().String() {
 			one.out.mu.Lock()

@@ -25,7 +25,7 @@ func (w *ensembleStorm) leader() *machine {
 func (w *ensembleStorm) fault() {
 	a, b := w.any(), w.any()
 	if w.random.IntN(100) == 0 {
-		w.say("peace")
+		w.Say("peace")
 		time.Sleep(70 * time.Second) // what was said is as good as forgotten
 	}
 	switch w.random.IntN(15) {
@@ -33,53 +33,53 @@ func (w *ensembleStorm) fault() {
 		if a = w.leader(); a == nil {
 			return
 		}
-		w.say("kill leader %d", a.id)
+		w.Say("kill leader %d", a.id)
 		w.kill(a)
 	case 2:
 		switch {
 		case a.s == nil:
 		case w.random.IntN(4) == 0:
-			w.say("stop %d", a.id)
+			w.Say("stop %d", a.id)
 			w.halt(a)
 		default:
-			w.say("kill %d", a.id)
+			w.Say("kill %d", a.id)
 			w.kill(a)
 		}
 	case 3, 4:
 		for _, m := range w.machines[1:] {
 			if m.s == nil {
-				w.say("start %d", m.id)
+				w.Say("start %d", m.id)
 				w.boot(m)
 			}
 		}
 	case 5:
-		w.say("reset %d and %d", a.id, b.id)
+		w.Say("reset %d and %d", a.id, b.id)
 		w.net.Reset(func(from, to int) bool { return from == a.id && to == b.id || from == b.id && to == a.id })
 	case 6:
-		w.say("cut %d from %d", a.id, b.id)
+		w.Say("cut %d from %d", a.id, b.id)
 		w.net.Cut(a.id, b.id, true)
 	case 7:
 		w.isolate(a)
 		if w.random.IntN(2) == 0 {
-			w.say("reset all programs, which may go to %d", a.id)
+			w.Say("reset all programs, which may go to %d", a.id)
 			w.net.Reset(func(from, to int) bool { return from >= programMachine || to >= programMachine })
 		}
 	case 8:
-		w.say("heal")
+		w.Say("heal")
 		w.net.Heal()
 	case 9:
 		if s, d := a.s, time.Duration(w.random.IntN(3000))*time.Millisecond; s != nil {
-			w.say("pause %d for %v", a.id, d)
+			w.Say("pause %d for %v", a.id, d)
 			go s.inspect(func(*replica.Replica) { time.Sleep(d) })
 		}
 	case 10:
 		p := w.programs[w.random.IntN(stormPrograms)]
-		w.say("cut %d from the program of %d", a.id, p.machine)
+		w.Say("cut %d from the program of %d", a.id, p.machine)
 		w.net.Cut(a.id, p.machine, w.random.IntN(2) == 0)
 		w.net.Cut(p.machine, a.id, true)
 	case 11:
 		p := w.programs[w.random.IntN(stormPrograms)]
-		w.say("isolate the program of %d", p.machine)
+		w.Say("isolate the program of %d", p.machine)
 		for _, m := range w.machines[1:] {
 			w.net.Cut(m.id, p.machine, true)
 			w.net.Cut(p.machine, m.id, true)
@@ -94,7 +94,7 @@ func (w *ensembleStorm) fault() {
 // strand has a program at a server that is behind: it comes there before or after the others are
 // gone.
 func (w *ensembleStorm) strand(p *program, a *machine) {
-	w.say("leave %d alone to the program of %d", a.id, p.machine)
+	w.Say("leave %d alone to the program of %d", a.id, p.machine)
 	before := w.random.IntN(4) > 0
 	if !before {
 		w.isolate(a)
@@ -114,7 +114,7 @@ func (w *ensembleStorm) strand(p *program, a *machine) {
 
 // isolate cuts a server from all others, and not from the programs.
 func (w *ensembleStorm) isolate(a *machine) {
-	w.say("isolate %d", a.id)
+	w.Say("isolate %d", a.id)
 	for _, m := range w.machines[1:] {
 		w.net.Cut(a.id, m.id, true)
 		w.net.Cut(m.id, a.id, true)
@@ -133,7 +133,7 @@ func (w *ensembleStorm) change() {
 		steps = w.plan.steps(w.random, w.anchor)
 	}
 	next := steps[len(steps)-1]
-	w.say("reconfig %v", steps)
+	w.Say("reconfig %v", steps)
 	w.plan, w.decided = next, make(chan struct{})
 	from := 1 + w.random.IntN(stormMachines)
 	go func(decided chan struct{}) {
@@ -164,7 +164,7 @@ func (w *ensembleStorm) ask(at int, r roles) bool {
 	members := strings.Join(r.lines(), ",")
 	code, _, err := c.do(zk.Request{Op: zk.OpReconfig, Reconfig: &zk.Reconfig{ConfigID: -1, NewMembers: &members}})
 	if err == nil && code != zk.OK && code != zk.ErrNewConfigNoQuorum && code != zk.ErrReconfigInProgress {
-		w.breach("reconfig to %v: %v", r, code)
+		w.Breach("reconfig to %v: %v", r, code)
 	}
 	return false // the next one looks
 }
@@ -190,7 +190,7 @@ func (w *ensembleStorm) write() {
 			continue
 		}
 		if code != zk.OK {
-			w.breach("create %s: %v", path, code)
+			w.Breach("create %s: %v", path, code)
 		}
 		w.mu.Lock()
 		w.acknowledged = append(w.acknowledged, path)

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-project/conclave/internal/bubble"
 	"github.com/conclave-project/conclave/internal/ensemble"
 	"github.com/conclave-project/conclave/internal/quorum"
+	"github.com/conclave-project/conclave/internal/storm"
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
@@ -41,9 +42,9 @@ func (w *ensembleStorm) boot(m *machine) {
 	}
 	w.net.Power(m.id, true)
 	logger := slog.New(slog.DiscardHandler)
-	if *stormPrint {
+	if storm.Prints() {
 		logger = slog.New(slog.NewTextHandler(stormLog{func(s string) {
-			fmt.Printf("%9.3f server %d: %s", time.Since(w.began).Seconds(), m.id, s)
+			fmt.Printf("%9.3f server %d: %s", time.Since(w.Began).Seconds(), m.id, s)
 		}}, nil))
 	}
 	m.mu.Lock()
@@ -52,7 +53,7 @@ func (w *ensembleStorm) boot(m *machine) {
 	m.mu.Unlock()
 	clients, err := w.net.Listen(w.t.Context(), "tcp", bubble.Host(m.id)+":2181")
 	if err != nil {
-		w.breach("start server %d: %v", m.id, err)
+		w.Breach("start server %d: %v", m.id, err)
 		return
 	}
 	slow, saves := w.random.IntN(4) == 0, rand.New(rand.NewPCG(w.random.Uint64(), 1))
@@ -102,7 +103,7 @@ func (w *ensembleStorm) boot(m *machine) {
 	}))
 	if err != nil {
 		clients.Close()
-		w.breach("start server %d: %v", m.id, err)
+		w.Breach("start server %d: %v", m.id, err)
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -126,7 +127,7 @@ func (w *ensembleStorm) halt(m *machine) {
 		return
 	}
 	if err := m.stop(); err != nil {
-		w.breach("server %d has ended: %v", m.id, err)
+		w.Breach("server %d has ended: %v", m.id, err)
 	}
 	m.s = nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/conclave-project/conclave/client/cache"
 	"github.com/conclave-project/conclave/internal/bubble"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/storm"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -100,7 +101,7 @@ func (p *program) live() {
 	stop()
 	looks.Wait()
 	if until, proven := c.ProvenUntil(); errors.Is(c.Err(), zk.ErrSessionExpired) && proven && p.w.clock.Now() < until {
-		p.w.breach("session %v has expired and is proven for %v more", c.SessionID(), until.Sub(p.w.clock.Now()))
+		p.w.Breach("session %v has expired and is proven for %v more", c.SessionID(), until.Sub(p.w.clock.Now()))
 	}
 	p.own(nil, "")
 	if p.copy != nil {
@@ -116,11 +117,11 @@ func (p *program) live() {
 
 // log prints what becomes of the connections, if the storm prints what it does.
 func (p *program) log() func(client.Event) {
-	if !*stormPrint {
+	if !storm.Prints() {
 		return nil
 	}
 	return client.LogEvents(slog.New(slog.NewTextHandler(stormLog{func(s string) {
-		fmt.Printf("%9.3f program %d: %s", time.Since(p.w.began).Seconds(), p.machine, s)
+		fmt.Printf("%9.3f program %d: %s", time.Since(p.w.Began).Seconds(), p.machine, s)
 	}}, &slog.HandlerOptions{Level: slog.LevelDebug})), nil)
 }
 
@@ -159,7 +160,7 @@ func (p *program) step(c *client.Client) error {
 // saw notes a state of what is shared, which may not be older than the last one.
 func (p *program) saw(mzxid zk.Zxid) {
 	if mzxid < p.seen {
-		p.w.breach("machine %d was shown %v after %v", p.machine, mzxid, p.seen)
+		p.w.Breach("machine %d was shown %v after %v", p.machine, mzxid, p.seen)
 	}
 	p.seen = mzxid
 }
@@ -188,7 +189,7 @@ func (p *program) read(ctx context.Context, c *client.Client) error {
 	}
 	p.saw(stat.Mzxid)
 	if told && stat.Mzxid == p.watched {
-		p.w.breach("machine %d was told of a change of %v, and there is none", p.machine, p.watched)
+		p.w.Breach("machine %d was told of a change of %v, and there is none", p.machine, p.watched)
 	}
 	if !told && stat.Mzxid > p.watched {
 		select {
@@ -196,7 +197,7 @@ func (p *program) read(ctx context.Context, c *client.Client) error {
 		default:
 		}
 		if !told {
-			p.w.breach("machine %d reads %v before it is told that %v has changed", p.machine, stat.Mzxid, p.watched)
+			p.w.Breach("machine %d reads %v before it is told that %v has changed", p.machine, stat.Mzxid, p.watched)
 		}
 	}
 	if told {
@@ -237,7 +238,7 @@ func (p *program) lookAgain(ctx context.Context, c *client.Client) error {
 	switch {
 	case err != nil:
 	case found && p.looked:
-		p.w.breach("session %v did not find its %s, and then it came", c.SessionID(), p.unsure)
+		p.w.Breach("session %v did not find its %s, and then it came", c.SessionID(), p.unsure)
 	case found:
 		p.own(c, p.unsure)
 		p.unsure = ""
@@ -255,7 +256,7 @@ func (p *program) stillHolds(ctx context.Context, c *client.Client) error {
 	}
 	stat, found, err := c.Exists(ctx, holds)
 	if err == nil && (!found || zk.SessionID(stat.EphemeralOwner) != c.SessionID()) {
-		p.w.breach("session %v is alive, and its %s is gone (%v)", c.SessionID(), holds, found)
+		p.w.Breach("session %v is alive, and its %s is gone (%v)", c.SessionID(), holds, found)
 	}
 	return err
 }
@@ -288,7 +289,7 @@ func (p *program) judge(ctx context.Context, c *client.Client, other *program) e
 		return nil
 	}
 	if until, proven := session.ProvenUntil(); proven && now < until {
-		p.w.breach("%s is gone, and its session %v is proven for %v more", holds, session.SessionID(), until.Sub(now))
+		p.w.Breach("%s is gone, and its session %v is proven for %v more", holds, session.SessionID(), until.Sub(now))
 	}
 	return nil
 }
@@ -310,13 +311,13 @@ func (p *program) compare(ctx context.Context, c *client.Client) (err error) {
 	for _, name := range has {
 		z, ok := p.copy.Get(ownedPath + "/" + name)
 		if ok && z.Stat.Czxid != 0 && z.Stat.Czxid <= then && !slices.Contains(before, name) {
-			p.w.breach("machine %d has a copy with %s, which was gone before", p.machine, name)
+			p.w.Breach("machine %d has a copy with %s, which was gone before", p.machine, name)
 		}
 	}
 	after, _, err := p.list(ctx, c)
 	for _, name := range after {
 		if slices.Contains(before, name) && !slices.Contains(has, name) {
-			p.w.breach("machine %d has a copy without %s, which was there before", p.machine, name)
+			p.w.Breach("machine %d has a copy without %s, which was there before", p.machine, name)
 		}
 	}
 	return err

@@ -14,6 +14,9 @@ var (
 	prints = flag.Bool("print", false, "print what the storms do")
 )
 
+// Prints reports whether storms are to print what they do.
+func Prints() bool { return *prints }
+
 // A Played is a Storm on a store, with all that it breaks.
 type Played interface {
 	Play(faults int) // until all is over and judged
