@@ -20,6 +20,8 @@ import (
 // over all objects, conflicts, watches that begin after a version.
 type apiServer struct {
 	*httptest.Server
+	// put, if not nil, is told of each Lease that is created or updated.
+	put func(*coordination.Lease)
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed, and replaced, with every change
@@ -39,8 +41,13 @@ type logged struct {
 	lease coordination.Lease
 }
 
+// newAPI is one without a port.
+func newAPI() *apiServer {
+	return &apiServer{changed: make(chan struct{}), version: 100, leases: map[string]coordination.Lease{}}
+}
+
 func newAPIServer(t testing.TB) *apiServer {
-	a := &apiServer{changed: make(chan struct{}), version: 100, leases: map[string]coordination.Lease{}}
+	a := newAPI()
 	a.Server = httptest.NewServer(a)
 	t.Cleanup(func() {
 		a.CloseClientConnections() // ends watches
@@ -121,6 +128,9 @@ func (a *apiServer) change(w http.ResponseWriter, r *http.Request, namespace, na
 	lease.APIVersion, lease.Kind = "coordination.k8s.io/v1", "Lease"
 	if kind != "DELETED" {
 		a.leases[namespace+"/"+name] = lease
+		if a.put != nil {
+			a.put(&lease)
+		}
 	}
 	a.log = append(a.log, logged{kind, lease})
 	close(a.changed)
