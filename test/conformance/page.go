@@ -16,10 +16,10 @@ import (
 
 const head = `# Backends
 
-Written by ` + "`make conformance`" + ` from what it has found, kept in [backends.json](backends.json). Every backend passes one
-suite, ` + "`election/electiontest`" + `, on a real store that is started for it: candidates are killed and frozen, links cut,
-replies lost and late. A backend promises what its row says and nothing else; what it does not offer is not tested,
-and named below.
+` + "`make conformance`" + ` writes this page from its results, which are kept in [backends.json](backends.json). Every backend
+passes the same suite, ` + "`election/electiontest`" + `, on a real store that is started for it. The suite kills and freezes
+candidates, cuts links, and loses and delays replies. A backend promises what its row says and nothing else; what it
+does not offer is not tested, and is listed at the end of this page.
 
 `
 
@@ -55,7 +55,7 @@ func (b book) suites() []electiontest.Report {
 
 func (b book) offers(text *strings.Builder) {
 	t := table{text: text}
-	t.row("backend", "one leader at a time", "the lease expires", "who waits is seen", "transfer to a chosen one",
+	t.row("backend", "one leader at a time", "the lease expires", "waiters are visible", "transfer to a chosen one",
 		"operators: list, history, requests", "shortest lease")
 	for _, r := range b.backends() {
 		t.row(r.Traits.Name, mark(r.Traits.Exclusive), mark(r.Traits.Expires), mark(r.Traits.Waiters),
@@ -66,7 +66,7 @@ func (b book) offers(text *strings.Builder) {
 func (b book) guarantees(text *strings.Builder) {
 	text.WriteString("\n## What each rests on\n\n")
 	t := table{text: text}
-	t.row("backend", "when the store fails over", "clocks", "token", "one renewal", "one who waits", "how one learns")
+	t.row("backend", "when the store fails over", "clocks", "token", "one renewal", "a waiter", "how a change is noticed")
 	for _, r := range b.backends() {
 		g := r.Traits.Guarantees
 		t.row(r.Traits.Name, g.Failover, g.Clocks, g.Token, g.Renewal, g.Waiting, g.Notice)
@@ -87,9 +87,9 @@ func (b book) proved(text *strings.Builder) {
 // strikes shows what was seen under each fault: a row a fault, a column a store.
 func (b book) strikes(text *strings.Builder) {
 	text.WriteString("\n## What was seen under each fault\n\n" +
-		"Each is brought about on purpose, on every backend. \"held\" says that nobody led, and no command acted, beside another,\n" +
-		"that tokens grew, and that the election went on; so does a number, which is in milliseconds, and how long it took. \"-\"\n" +
-		"stands where a backend has no such thing; why, is at the end of this page.\n\n")
+		"The suite causes each of these faults on every backend. \"held\" means that nobody led, and no command acted, while\n" +
+		"another one did, that tokens grew, and that the election went on. A number means the same, and is how long it took, in\n" +
+		"milliseconds. \"-\" means that the fault cannot occur on that backend; the reason is at the end of this page.\n\n")
 	done := table{text: text}
 	done.row("fault", "what is done", "the number")
 	for _, strike := range electiontest.Strikes {
@@ -135,13 +135,14 @@ var columns = []struct{ name, heading string }{
 	{electiontest.FigureResign, "gap after resigning"},
 	{electiontest.FigureTransfer, "gap after a transfer"},
 	{electiontest.FigureRequest, "operator asks: next leads after"},
-	{electiontest.FigureWaiting, "bytes/s to one who waits"},
-	{electiontest.FigureWoken, "others that a handover wakes"},
+	{electiontest.FigureWaiting, "bytes/s to a waiter"},
+	{electiontest.FigureWoken, "others that a hand-over wakes"},
 }
 
 func (b book) figures(text *strings.Builder) {
-	text.WriteString("\n## Figures\n\nMedians, and the greatest in parentheses, in milliseconds, on two cores that do other work too: " +
-		"they\ncompare stores, and are no promise.\n\n")
+	text.WriteString("\n## Figures\n\n" +
+		"Medians, with the maximum in parentheses, in milliseconds, measured on two cores that also do other work. They compare\n" +
+		"stores, and promise nothing.\n\n")
 	t := table{text: text}
 	headings := []string{"backend", "store"}
 	for _, c := range columns {
@@ -180,12 +181,13 @@ func (b book) lost(text *strings.Builder) {
 	text.WriteString(`
 ## Updates lost under pauses
 
-Five processes, of which the leader reads, changes and writes three registers as fast as it can, a millisecond between
-reading and writing. About every five seconds a process, mostly the leader, is stopped for 1.1 to 2.6 leases and goes
-on where it stood. An update is lost if it was acknowledged and is not in the history of the final value. The *naive*
-register is written without another look; before the *checked* one the process asks whether it still leads; the
-*fenced* one refuses tokens older than it has seen. Only fencing can promise zero: between a check and a write there is
-always time enough for a pause. How to fence is in ` + "`election/fence`" + `. (` + "`go run ./test/conformance lock-experiment`" + `)
+Five processes compete for a lock. The leader reads, changes and writes three registers as fast as it can, with a
+millisecond between reading and writing. About every five seconds a process, mostly the leader, is stopped for 1.1 to
+2.6 leases, and then continues where it stopped. An update counts as lost if it was acknowledged but is not in the
+history of the final value. The *naive* register is written without a further check. Before writing the *checked* one,
+the process asks whether it still leads. The *fenced* one refuses tokens older than the newest it has seen. Only fencing
+can promise zero: between a check and a write there is always enough time for a pause. ` + "`election/fence`" + ` has the fences.
+The experiment is ` + "`go run ./test/conformance lock-experiment`" + `.
 
 `)
 	t := table{text: text}
