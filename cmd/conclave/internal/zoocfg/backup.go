@@ -25,15 +25,15 @@ func (r *reader) backupKeys() map[string]setting {
 	return map[string]setting{
 		backupPlace: used(text(&b.Place), "none", "the server takes its own backups, as `conclave backup take` does, to this directory, or to the URL of a store: "+
 			"`s3://BUCKET/PREFIX`, `azureblob://ACCOUNT/CONTAINER/PREFIX`, with credentials from its environment. See [Backup](operations.md#backup)"),
-		"conclave.backupEvery":         used(span(&b.Every, time.Second), "10m", "how often: a number and one of ms s m h d"),
-		"conclave.backupSnapshotEvery": used(span(&b.SnapshotEvery, 0), "1d", "a newer snapshot is copied when the last is so old: restoring reads the log from there; 0 is never"),
-		"conclave.backupKeepFor":       used(span(&b.KeepFor, 0), "0", "for how long states can be restored, say 30d: what only older ones need is removed; 0 keeps all"),
-		"conclave.backupBy": used(r.backupBy, "`each` to a directory, `leader` to a store", "`leader`: of an ensemble the server that leads takes them; `each`: every server, "+
-			"which is right where each has a directory of its own, and does no harm where they share one"),
-		"conclave.backupRecipients":     used(text(&r.recipients), "none", "encrypt for these recipients of age (age1...), with commas between: the server itself cannot read what it has written then"),
-		"conclave.backupRecipientsFile": used(text(&r.recipFile), "none", "and for those in this file, one a line"),
-		"conclave.backupBytesPerSecond": used(number(&b.BytesPerSecond, 0, 1<<40), "16777216", "how fast the server's files are read for it, which bounds what it takes of a processor and of the disk; 0 is no limit"),
-		"conclave.backupFreeBytesMin":   used(number(&b.FreeBytesMin, 0, 1<<50), "1073741824", "a backup to a directory ends rather than leave less than this on its disk"),
+		"conclave.backupEvery":         used(span(&b.Every, time.Second), "10m", "how often a backup is taken: a number with ms, s, m, h or d"),
+		"conclave.backupSnapshotEvery": used(span(&b.SnapshotEvery, 0), "1d", "a newer snapshot is copied when the last one is this old; restoring reads the log from there on; 0 is never"),
+		"conclave.backupKeepFor":       used(span(&b.KeepFor, 0), "0", "for how long states can be restored, for example 30d: files that only older states need are removed; 0 keeps everything"),
+		"conclave.backupBy": used(r.backupBy, "`each` to a directory, `leader` to a store", "`leader`: only the leader of an ensemble takes backups; `each`: every server does, which is right if each "+
+			"has its own directory, and does no harm if they share one"),
+		"conclave.backupRecipients":     used(text(&r.recipients), "none", "encrypt for these age recipients (age1...), separated by commas: the server itself then cannot read what it has written"),
+		"conclave.backupRecipientsFile": used(text(&r.recipFile), "none", "also encrypt for the recipients in this file, one per line"),
+		"conclave.backupBytesPerSecond": used(number(&b.BytesPerSecond, 0, 1<<40), "16777216", "how fast the server's files are read for a backup, which limits its use of CPU and disk; 0 is no limit"),
+		"conclave.backupFreeBytesMin":   used(number(&b.FreeBytesMin, 0, 1<<50), "1073741824", "a backup to a directory ends rather than leave less than this free on its disk"),
 	}
 }
 

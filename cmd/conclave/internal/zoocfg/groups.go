@@ -17,23 +17,23 @@ const (
 func (r *reader) groupKeys() map[string]setting {
 	g, id := &r.out.Server.Auth.Groups, &r.out.ClientTLS.Settings.ClientID
 	id.Kind = -1
-	const java = ". A regular expression as Go has them (RE2)"
+	const java = ". A regular expression in Go's syntax (RE2)"
 	return map[string]setting{
-		groupKey + "superUserId":                 used(texts(&g.Supers), "none", "ids of certificates that may do everything, with commas between. Where ids are names of certificates, the next one begins with `CN=`"),
-		groupKey + "crossDomainAccessDomainName": used(texts(&g.CrossDomains), "none", "domains whose clients may do everything, with commas between"),
-		groupKey + "setX509ClientIdAsAcl": used(flag(&g.OwnACL), "false", "what a client with a certificate makes, or sets a list of, gets the list of its domains (`cdrwa` for each), "+
-			"whatever list it asks for; those of `superUserId` are not bound by it"),
-		groupKey + "allowedClientIdAsAclDomains": used(texts(&g.OwnACLOf), "none", "`setX509ClientIdAsAcl` for clients of these domains alone, with commas between"),
-		groupKey + "openReadAccessPathPrefix":    used(texts(&g.OpenRead), "none", "with `setX509ClientIdAsAcl` or `allowedClientIdAsAclDomains`: everybody may read what is made at paths that begin so, with commas between"),
-		groupKey + "storeAuthedClientId":         used(flag(&g.KeepID), "false", "a client that has domains has the identity of its own id beside them"),
-		groupKey + "dedicatedDomain": used(text(&g.Dedicated), "none", "clients with a certificate that are in this domain are served, known by their ids, and others with one are disconnected, "+
-			"but for those that may do everything. Lists are those that clients ask for"),
-		groupKey + "enforceDedicatedDomain":                     used(notFlag(&g.Lenient), "true", "`false`: the others are served, too, and have no identity by their certificates"),
-		clientIDKey + "clientCertIdType":                        used(text(&id.Type), "the name", "`SAN`: the id of a client is an alternative name of its certificate, else the name of that, as Java writes it. Where none is found, it is the name, too"),
-		clientIDKey + "clientCertIdSanMatchType":                used(number(&id.Kind, math.MinInt32, math.MaxInt32), "must be set with `SAN`", "with `clientCertIdType=SAN`: of which kind the alternative name is: 1 mail, 2 DNS, 4 directory, 6 URI, 7 address, 8 OID"),
-		clientIDKey + "clientCertIdSanMatchRegex":               used(text(&id.Match), "any", "what occurs in the alternative name that has the id, and in no other of its kind"+java),
-		clientIDKey + "clientCertIdSanExtractRegex":             used(text(&id.Extract), "all of it", "the id is the first part of that alternative name that fits"+java),
-		clientIDKey + "clientCertIdSanExtractMatcherGroupIndex": used(number(&id.Group, math.MinInt32, math.MaxInt32), "0", "with `clientCertIdSanExtractRegex`: the id is this group of the part that fits, 0 for all of it"),
+		groupKey + "superUserId":                 used(texts(&g.Supers), "none", "ids of certificates whose clients may do everything, separated by commas. Where ids are names of certificates, the next one begins with `CN=`"),
+		groupKey + "crossDomainAccessDomainName": used(texts(&g.CrossDomains), "none", "domains whose clients may do everything, separated by commas"),
+		groupKey + "setX509ClientIdAsAcl": used(flag(&g.OwnACL), "false", "a znode that a client with a certificate creates, or whose ACL it sets, gets the ACL of the client's domains "+
+			"(`cdrwa` for each), whatever ACL it asks for; this does not apply to clients of `superUserId`"),
+		groupKey + "allowedClientIdAsAclDomains": used(texts(&g.OwnACLOf), "none", "like `setX509ClientIdAsAcl`, but only for clients of these domains, separated by commas"),
+		groupKey + "openReadAccessPathPrefix":    used(texts(&g.OpenRead), "none", "with `setX509ClientIdAsAcl` or `allowedClientIdAsAclDomains`: everybody may read what is created at paths with these prefixes, separated by commas"),
+		groupKey + "storeAuthedClientId":         used(flag(&g.KeepID), "false", "a client that has domains also has the identity of its own id"),
+		groupKey + "dedicatedDomain": used(text(&g.Dedicated), "none", "clients with a certificate in this domain are served, with their ids as identities; others with a "+
+			"certificate are disconnected, except for those that may do everything. ACLs are those that clients ask for"),
+		groupKey + "enforceDedicatedDomain":                     used(notFlag(&g.Lenient), "true", "`false`: clients outside the dedicated domain are served, too, but have no identity from their certificates"),
+		clientIDKey + "clientCertIdType":                        used(text(&id.Type), "the name", "`SAN`: the id of a client is an alternative name of its certificate; otherwise, or if none is found, it is the name of the certificate, as Java writes it"),
+		clientIDKey + "clientCertIdSanMatchType":                used(number(&id.Kind, math.MinInt32, math.MaxInt32), "must be set with `SAN`", "with `clientCertIdType=SAN`: the kind of the alternative name: 1 mail, 2 DNS, 4 directory, 6 URI, 7 address, 8 OID"),
+		clientIDKey + "clientCertIdSanMatchRegex":               used(text(&id.Match), "any", "must match in the alternative name that has the id, and in no other of its kind"+java),
+		clientIDKey + "clientCertIdSanExtractRegex":             used(text(&id.Extract), "all of it", "the id is the first part of that alternative name that matches"+java),
+		clientIDKey + "clientCertIdSanExtractMatcherGroupIndex": used(number(&id.Group, math.MinInt32, math.MaxInt32), "0", "with `clientCertIdSanExtractRegex`: the id is this group of the part that matches, 0 for all of it"),
 	}
 }
 

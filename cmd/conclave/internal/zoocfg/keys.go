@@ -141,11 +141,11 @@ func (r *reader) keys() map[string]setting {
 func (r *reader) placeKeys() map[string]setting {
 	c := &r.out.Server.PlaceConfig
 	return map[string]setting{
-		"dataDir": used(text(&c.DataDir), "must be set", "directory of snapshots, in its `version-2`"),
-		"dataLogDir": used(text(&c.DataLogDir), "`dataDir`", "directory of the transaction log, in its `version-2`; a disk of its own "+
-			"is faster. A start without the log of its snapshots is [refused](operations.md#where-the-log-is)"),
-		"clientPort":              used(port(&r.clientPort), "must be set", "port for clients; not needed beside `secureClientPort`"),
-		"clientPortAddress":       used(text(&r.clientHost), "all", "address that the port is opened on"),
+		"dataDir": used(text(&c.DataDir), "must be set", "directory of the snapshots, which are in its `version-2`"),
+		"dataLogDir": used(text(&c.DataLogDir), "`dataDir`", "directory of the transaction log, which is in its `version-2`; a separate disk is faster. A start without "+
+			"the log that belongs to the snapshots is [refused](operations.md#where-the-log-is)"),
+		"clientPort":              used(port(&r.clientPort), "must be set", "port for clients; not needed if there is a `secureClientPort`"),
+		"clientPortAddress":       used(text(&r.clientHost), "all", "address on which that port is opened"),
 		"clientPortListenBacklog": idle(number[int](nil, -1, math.MaxInt32), "the system's own backlog is used"),
 		"serverCnxnFactory":       idle(text(nil), whyThreads),
 	}
@@ -156,17 +156,17 @@ func (r *reader) clientKeys() map[string]setting {
 	c := &r.out.Server.ClientConfig
 	return map[string]setting{
 		"tickTime":                               used(millis(&c.TickTime, 1), "3000 ms", "unit of the session timeouts and of expiry"),
-		"minSessionTimeout":                      used(millis(&c.SessionMin, -1), "2 ticks", "the shortest that a client may ask for, ms; -1 is the default"),
-		"maxSessionTimeout":                      used(millis(&c.SessionMax, -1), "20 ticks", "the longest, ms; -1 is the default"),
-		"extendedTypesEnabled":                   used(flag(&c.ExtendedTypes), "false", "TTL znodes. A directory that has some is refused without it"),
+		"minSessionTimeout":                      used(millis(&c.SessionMin, -1), "2 ticks", "the shortest session timeout that a client may ask for, ms; -1 is the default"),
+		"maxSessionTimeout":                      used(millis(&c.SessionMax, -1), "20 ticks", "the longest session timeout that a client may ask for, ms; -1 is the default"),
+		"extendedTypesEnabled":                   used(flag(&c.ExtendedTypes), "false", "TTL znodes. Without it, a directory that has some is refused"),
 		"emulate353TTLNodes":                     refused(flag(nil), "false", "TTL znodes of ZooKeeper 3.5.3 are not read"),
-		"4lw.commands.whitelist":                 used(r.fourLetterWords, "`srvr`", "four-letter words that are answered, `*` for all; `isro` is by itself with `readonlymode.enabled=true`"),
+		"4lw.commands.whitelist":                 used(r.fourLetterWords, "`srvr`", "four-letter words that are answered, `*` for all; with `readonlymode.enabled=true`, `isro` is answered in any case"),
 		"znode.container.checkIntervalMs":        javaOnly(used(millis(&c.ReapInterval, 1), "60000", "how often empty containers and expired TTL znodes are looked for")),
-		"znode.container.maxPerMinute":           javaOnly(used(number(&c.ReapPerMinute, 1, math.MaxInt32), "10000", "how many are deleted a minute")),
-		"znode.container.maxNeverUsedIntervalMs": javaOnly(used(millis(&c.ContainerUnused, 0), "0", "a container that never had a child goes after this; 0 is never")),
-		"readonlymode.enabled":                   javaOnly(inEnsemble(used(flag(&c.ReadOnlyMode), "false", "a server that has found no leader for two seconds serves reads to clients that allow it"))),
-		"localSessionsEnabled":                   inEnsemble(used(flag(&c.LocalSessions), "false", "sessions are known to one server alone, cost no transaction, end with that server's process and own no ephemerals")),
-		"localSessionsUpgradingEnabled":          inEnsemble(used(flag(&c.UpgradeSessions), "false", "such a session becomes one that all servers know when it creates its first ephemeral")),
+		"znode.container.maxPerMinute":           javaOnly(used(number(&c.ReapPerMinute, 1, math.MaxInt32), "10000", "how many containers and TTL znodes are deleted per minute")),
+		"znode.container.maxNeverUsedIntervalMs": javaOnly(used(millis(&c.ContainerUnused, 0), "0", "a container that never had a child is deleted after this time; 0 is never")),
+		"readonlymode.enabled":                   javaOnly(inEnsemble(used(flag(&c.ReadOnlyMode), "false", "a server that has not found a leader for two seconds serves reads to clients that allow it"))),
+		"localSessionsEnabled":                   inEnsemble(used(flag(&c.LocalSessions), "false", "sessions are known to only one server, cost no transaction, end with that server's process and own no ephemerals")),
+		"localSessionsUpgradingEnabled":          inEnsemble(used(flag(&c.UpgradeSessions), "false", "a local session becomes one that all servers know when it creates its first ephemeral")),
 		"closeSessionTxn.enabled":                refused(flag(nil), "true", whyFormat),
 		"enableEagerACLCheck":                    idle(flag(nil), "a write is checked once, by the leader"),
 		"watchManagerName":                       idle(text(nil), whyWatches),
@@ -187,17 +187,18 @@ func (r *reader) limitKeys() map[string]setting {
 	c := &r.out.Server.ClientConfig
 	rows := map[string]setting{
 		"maxClientCnxns": used(number(&c.ConnsPerIPMax, math.MinInt32, math.MaxInt32), "60", "connections from one address; 0 is no limit"),
-		"conclave.ipv6PrefixLength": used(number(&c.NetworkBits, 1, 128), "128", "IPv6 addresses with this many leading bits in common count as one for `maxClientCnxns`, "+
-			"`conclave.address…PerSecond` and where the client with most is disconnected, since one host may use each of them; 128 counts every address by itself, as Apache "+
-			"ZooKeeper does. IPv4 addresses count as they are, also inside IPv6"),
-		"maxCnxns":                   used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32), "0", "connections in all; 0 is as many as the file descriptors leave: 512 of them, but no more than half, are kept for files and servers"),
-		"nio.sessionlessCnxnTimeout": used(millis(&c.HandshakeTime, 1), "10000 ms", "a connection without a session is closed after this"),
-		"jute.maxbuffer":             javaOnly(used(number(&c.FrameBytesMax, 1, 1<<30), "1048575 bytes", "longest request; a longer one closes its connection. With the next key also the longest record, path or data on disk and from a leader that can be read, but never less than 2 MiB")),
-		"jute.maxbuffer.extrasize":   used(number(&c.ExtraBytesMax, 0, 1<<30), "`jute.maxbuffer`", "by how many bytes a record may be longer than a request; with that it has no more than 1 GiB"),
-		"globalOutstandingLimit":     used(number(&c.InFlightMax, 1, 1<<20), "1000", "requests on their way; beyond it each connection has no more than its share, one at least; beyond 16 MiB of memory, one"),
-		"enforceQuota":               used(flag(&c.EnforceQuota), "false", "refuse what goes over a quota instead of logging it"),
-		"conclave.watchBytesMax":     used(number(&c.WatchBytesMax, 0, 1<<50), "2147483648", "about how many bytes of memory the watches of all clients may take, 56 and the path for each, 190 and the path more for a recursive one; 0 is no limit. Beyond it the client with most is disconnected, of the address with most, and its session stays. Not in Apache ZooKeeper"),
-		"conclave.ephemeralBytesMax": used(number(&c.EphemeralBytesMax, 0, 1<<40), "8388608", "how many bytes one session's ephemerals may take together, their paths and 64 each; 0 is no limit. A create beyond it is answered -125: the end of a session is one step of every server. Not in Apache ZooKeeper, whose servers cannot read a transaction that names more than `jute.maxbuffer` of them"),
+		"conclave.ipv6PrefixLength": used(number(&c.NetworkBits, 1, 128), "128", "IPv6 addresses with this many leading bits in common count as one for `maxClientCnxns`, for "+
+			"`conclave.address…PerSecond`, and where the client with the most is disconnected, because one host may use "+
+			"all of them; 128 counts every address by itself, as Apache ZooKeeper does. IPv4 addresses count as they are, "+
+			"even inside IPv6"),
+		"maxCnxns":                   used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32), "0", "connections in total; 0 is as many as there are file descriptors, of which 512, but no more than half, are kept for files and servers"),
+		"nio.sessionlessCnxnTimeout": used(millis(&c.HandshakeTime, 1), "10000 ms", "a connection without a session is closed after this time"),
+		"jute.maxbuffer":             javaOnly(used(number(&c.FrameBytesMax, 1, 1<<30), "1048575 bytes", "longest request; a longer one closes its connection. Together with `jute.maxbuffer.extrasize`, also the longest record, path or data that can be read from disk and from a leader, but never less than 2 MiB")),
+		"jute.maxbuffer.extrasize":   used(number(&c.ExtraBytesMax, 0, 1<<30), "`jute.maxbuffer`", "by how many bytes a record may be longer than a request; in total, a record has at most 1 GiB"),
+		"globalOutstandingLimit":     used(number(&c.InFlightMax, 1, 1<<20), "1000", "requests in progress; beyond it, each connection may have no more than its share, but at least one; beyond 16 MiB of memory, one"),
+		"enforceQuota":               used(flag(&c.EnforceQuota), "false", "refuse writes beyond a hard quota instead of logging them"),
+		"conclave.watchBytesMax":     used(number(&c.WatchBytesMax, 0, 1<<50), "2147483648", "about how many bytes of memory the watches of all clients may take: 56 bytes and the path for each, and for a recursive one 190 bytes and the path in addition; 0 is no limit. Beyond it, the client with the most, of the address with the most, is disconnected, and its session stays. Not in Apache ZooKeeper"),
+		"conclave.ephemeralBytesMax": used(number(&c.EphemeralBytesMax, 0, 1<<40), "8388608", "how many bytes one session's ephemerals may take together, counting their paths and 64 bytes each; 0 is no limit. A create beyond it is answered -125, because the end of a session is a single step on every server. Not in Apache ZooKeeper, whose servers cannot read a transaction that names more than `jute.maxbuffer` of them"),
 	}
 	maps.Copy(rows, r.throttleKeys())
 	return rows
@@ -209,53 +210,55 @@ func (r *reader) throttleKeys() map[string]setting {
 	t := &r.out.Server.Throttle
 	c := &t.Conns
 	return map[string]setting{
-		"connection_throttle_tokens": used(number(&c.Tokens, 0, 1<<30), "0", "how many clients may connect at one time: each takes a token, and is "+
-			"disconnected if there is none; 0 is no limit"),
+		"connection_throttle_tokens": used(number(&c.Tokens, 0, 1<<30), "0", "how many clients may connect at a time: each takes a token, and is disconnected if there is none; 0 is no "+
+			"limit"),
 		"connection_throttle_fill_time":  used(millis(&c.FillTime, 1), "1 ms", "how often tokens come back"),
 		"connection_throttle_fill_count": used(number(&c.FillCount, 1, 1<<30), "1", "how many tokens come back each time"),
-		"connection_throttle_freeze_time": used(millis(&c.FreezeTime, -1), "-1", "while tokens lack, a part of the clients is refused by chance, so that "+
-			"those that come again spread; the chance changes no sooner than after this many ms. -1: none is"),
-		"connection_throttle_drop_increase":  used(fraction(&c.DropIncrease), "0.02", "what the chance grows by when there is no token"),
-		"connection_throttle_drop_decrease":  used(fraction(&c.DropDecrease), "0.002", "what it falls by when few tokens are taken"),
-		"connection_throttle_decrease_ratio": used(fraction(&c.DecreaseRatio), "0", "what few is, as a part of all tokens"),
-		"connection_throttle_weight_enabled": used(flag(&c.Weights), "false", "a client takes tokens by the kind of its session; the numbers of tokens above then "+
-			"count new sessions"),
-		"connection_throttle_global_session_weight": used(number(&c.GlobalTakes, 1, 1<<10), "3", "for a new session"),
-		"connection_throttle_renew_session_weight":  used(number(&c.RenewTakes, 1, 1<<10), "2", "for one that is resumed"),
-		"connection_throttle_local_session_weight":  used(number(&c.LocalTakes, 1, 1<<10), "1", "for a new local one"),
+		"connection_throttle_freeze_time": used(millis(&c.FreezeTime, -1), "-1", "while there are too few tokens, a part of the clients is refused at random, so that those that try again "+
+			"spread out; the chance of a refusal changes after this many ms at the earliest. -1: none is refused"),
+		"connection_throttle_drop_increase":  used(fraction(&c.DropIncrease), "0.02", "by how much the chance of a refusal grows when there is no token"),
+		"connection_throttle_drop_decrease":  used(fraction(&c.DropDecrease), "0.002", "by how much the chance of a refusal falls when few tokens are taken"),
+		"connection_throttle_decrease_ratio": used(fraction(&c.DecreaseRatio), "0", "which part of all tokens counts as few"),
+		"connection_throttle_weight_enabled": used(flag(&c.Weights), "false", "a client takes as many tokens as the weight of its kind of session; the other numbers of tokens then count "+
+			"new sessions"),
+		"connection_throttle_global_session_weight": used(number(&c.GlobalTakes, 1, 1<<10), "3", "how many tokens a new session takes"),
+		"connection_throttle_renew_session_weight":  used(number(&c.RenewTakes, 1, 1<<10), "2", "how many tokens a resumed session takes"),
+		"connection_throttle_local_session_weight":  used(number(&c.LocalTakes, 1, 1<<10), "1", "how many tokens a new local session takes"),
 
-		"netty.server.outstandingHandshake.limit": used(number(&t.HandshakesMax, -1, math.MaxInt32), "-1", "handshakes of TLS at one time; a connection "+
-			"beyond is closed, or the oldest one of the address that has most. 0 or less is no limit"),
+		"netty.server.outstandingHandshake.limit": used(number(&t.HandshakesMax, -1, math.MaxInt32), "-1", "TLS handshakes at a time; a connection beyond it is closed, or the oldest one of the address that has the "+
+			"most. 0 or less is no limit"),
 		"netty.server.earlyDropSecureConnectionHandshakes": idle(flag(nil), "connections are counted before their handshakes"),
 
-		"request_throttle_max_requests": used(number(&t.RequestsMax, 0, 1<<30), "0", "how many writes, and reads that wait for them, are on their way at one time; "+
-			"others wait for their turn, and their connections are not read. Reads that are answered at once do not count. 0 is no limit"),
+		"request_throttle_max_requests": used(number(&t.RequestsMax, 0, 1<<30), "0", "how many writes, and reads that wait for them, may be in progress at a time; others wait for their turn, and "+
+			"their connections are not read. Reads that are answered at once do not count. 0 is no limit"),
 		"request_throttle_stall_time":    idle(number[int64](nil, 0, math.MaxInt32), "a request that waits is woken by the one that ends"),
-		"throttled_op_wait_time":         used(millis(&t.WaitMax, 0), "0", "a request that has waited longer for its turn, ms, is answered with -127 and not carried out; 0 is never"),
-		"request_throttle_drop_stale":    used(notFlag(&t.KeepStale), "true", "a request that is stale when it has its turn is dropped with its connection"),
-		"request_stale_connection_check": used(notFlag(&t.KeepGone), "true", "it is stale if its client has gone"),
-		"request_stale_latency_check":    used(flag(&t.SessionStale), "false", "it is stale if it has waited for longer than its session lasts"),
-		"largeRequestThreshold":          used(number(&t.LargeBytes, math.MinInt32, math.MaxInt32), "-1", "a request of more bytes is a large one; 0 or less: none is"),
-		"largeRequestMaxBytes": used(number(&t.LargeBytesMax, 1, 1<<40), "104857600 bytes", "of all large requests together; one beyond is answered with -127 "+
-			"and not carried out; a list of watches ends its connection"),
+		"throttled_op_wait_time":         used(millis(&t.WaitMax, 0), "0", "a request that has waited for its turn longer than this, in ms, is answered with -127 and not carried out; 0 is never"),
+		"request_throttle_drop_stale":    used(notFlag(&t.KeepStale), "true", "a request that is stale when its turn comes is dropped, with its connection"),
+		"request_stale_connection_check": used(notFlag(&t.KeepGone), "true", "a request is stale if its client has gone"),
+		"request_stale_latency_check":    used(flag(&t.SessionStale), "false", "a request is stale if it has waited longer than its session lasts"),
+		"largeRequestThreshold":          used(number(&t.LargeBytes, math.MinInt32, math.MaxInt32), "-1", "a request with more bytes is a large one; 0 or less: none is"),
+		"largeRequestMaxBytes": used(number(&t.LargeBytesMax, 1, 1<<40), "104857600 bytes", "how many bytes all large requests may have together; one beyond it is answered with -127 and not carried "+
+			"out; a list of watches ends its connection"),
 
-		"conclave.sessionRequestsPerSecond": used(number(&t.Rates.Session.Requests, 0, 1<<40), "0", "how many requests a client may make on one connection in a "+
-			"second, of this server; 0 is no limit. One beyond waits, with those behind it; one that would wait for longer than a second, or a quarter of the session, is "+
-			"answered with -127 and not carried out. Pings, closeSession, proofs and lists of watches do not count. Not in Apache ZooKeeper"),
-		"conclave.sessionBytesPerSecond":     used(number(&t.Rates.Session.Bytes, 0, 1<<40), "0", "the same for the bytes of requests. Not in Apache ZooKeeper"),
-		"conclave.addressRequestsPerSecond":  used(number(&t.Rates.Address.Requests, 0, 1<<40), "0", "the same for all connections of one IP address together, of IPv6 of one network. Not in Apache ZooKeeper"),
-		"conclave.addressBytesPerSecond":     used(number(&t.Rates.Address.Bytes, 0, 1<<40), "0", "the same for their bytes. Not in Apache ZooKeeper"),
-		"conclave.identityRequestsPerSecond": used(number(&t.Rates.Identity.Requests, 0, 1<<40), "0", "the same for all connections that have proved one identity (digest, sasl, x509). Not in Apache ZooKeeper"),
-		"conclave.identityBytesPerSecond":    used(number(&t.Rates.Identity.Bytes, 0, 1<<40), "0", "the same for their bytes. Not in Apache ZooKeeper"),
+		"conclave.sessionRequestsPerSecond": used(number(&t.Rates.Session.Requests, 0, 1<<40), "0", "how many requests per second a client may make on one connection to this server; 0 is no limit. A request "+
+			"beyond it waits, as do those after it; one that would wait longer than a second, or a quarter of the session "+
+			"timeout, is answered with -127 and not carried out. Pings, closeSession, authentication and lists of watches "+
+			"do not count. Not in Apache ZooKeeper"),
+		"conclave.sessionBytesPerSecond":     used(number(&t.Rates.Session.Bytes, 0, 1<<40), "0", "how many bytes of requests per second a client may send on one connection; 0 is no limit. Otherwise like `conclave.sessionRequestsPerSecond`. Not in Apache ZooKeeper"),
+		"conclave.addressRequestsPerSecond":  used(number(&t.Rates.Address.Requests, 0, 1<<40), "0", "how many requests per second all connections of one IP address (or of one IPv6 network) may make together; 0 is no limit. Otherwise like `conclave.sessionRequestsPerSecond`. Not in Apache ZooKeeper"),
+		"conclave.addressBytesPerSecond":     used(number(&t.Rates.Address.Bytes, 0, 1<<40), "0", "how many bytes of requests per second all connections of one IP address, or of one identity, may send together; 0 is no limit. Otherwise like `conclave.sessionRequestsPerSecond`. Not in Apache ZooKeeper"),
+		"conclave.identityRequestsPerSecond": used(number(&t.Rates.Identity.Requests, 0, 1<<40), "0", "how many requests per second all connections that have proved one identity (digest, sasl, x509) may make together; 0 is no limit. Otherwise like `conclave.sessionRequestsPerSecond`. Not in Apache ZooKeeper"),
+		"conclave.identityBytesPerSecond":    used(number(&t.Rates.Identity.Bytes, 0, 1<<40), "0", "how many bytes of requests per second all connections of one IP address, or of one identity, may send together; 0 is no limit. Otherwise like `conclave.sessionRequestsPerSecond`. Not in Apache ZooKeeper"),
 
-		"conclave.identityConnectionsMax": used(number(&t.IdentityConnsMax, 0, math.MaxInt32), "0", "how many connections all clients together may have that have proved one "+
-			"identity (digest, sasl, x509), on this server; 0 is no limit. One beyond is closed when it proves the identity, without an answer, and its session stays. The super "+
-			"user has no such limit. Not in Apache ZooKeeper"),
-		"conclave.sessionWatchesMax": used(number(&t.Watches.Session, 0, math.MaxInt32), "0", "how many watches a session may have, as `mntr` counts them: a persistent one that is "+
-			"not recursive counts twice; 0 is no limit. A request that would set one beyond is answered with -127 and not carried out; a list of watches, by which a client sets "+
-			"them again, ends its connection. Not in Apache ZooKeeper"),
-		"conclave.identityWatchesMax": used(number(&t.Watches.Identity, 0, math.MaxInt32), "0", "the same for all connections that have proved one identity, on this server. Not in Apache ZooKeeper"),
-		"conclave.watchesMax":         used(number(&t.Watches.All, 0, math.MaxInt32), "0", "the same for all clients of this server together. Not in Apache ZooKeeper"),
+		"conclave.identityConnectionsMax": used(number(&t.IdentityConnsMax, 0, math.MaxInt32), "0", "how many connections to this server may have proved one identity (digest, sasl, x509); 0 is no limit. A "+
+			"connection beyond it is closed when it proves the identity, without an answer, and its session stays. The "+
+			"super user has no such limit. Not in Apache ZooKeeper"),
+		"conclave.sessionWatchesMax": used(number(&t.Watches.Session, 0, math.MaxInt32), "0", "how many watches a session may have, as `mntr` counts them: a persistent one that is not recursive counts "+
+			"twice; 0 is no limit. A request that would set a watch beyond it is answered with -127 and not carried out; "+
+			"a list of watches beyond it, with which a client sets them again, ends its connection. Not in Apache "+
+			"ZooKeeper"),
+		"conclave.identityWatchesMax": used(number(&t.Watches.Identity, 0, math.MaxInt32), "0", "how many watches all connections to this server that have proved one identity may have together; 0 is no limit. Otherwise like `conclave.sessionWatchesMax`. Not in Apache ZooKeeper"),
+		"conclave.watchesMax":         used(number(&t.Watches.All, 0, math.MaxInt32), "0", "how many watches all clients of this server may have together; 0 is no limit. Otherwise like `conclave.sessionWatchesMax`. Not in Apache ZooKeeper"),
 	}
 }
 
@@ -264,20 +267,20 @@ func (r *reader) storageKeys() map[string]setting {
 	c := &r.out.Server.StorageConfig
 	const kib = 1 << 10
 	return map[string]setting{
-		"preAllocSize": used(scaled(&c.PreallocBytes, math.MinInt32, math.MaxInt32, kib), "65536 KiB", "by how much the log's file grows at a time, up to 262144; a disk with less left counts as full. 0 or less: as records need it, and a full disk is met by a record"),
-		"snapCount": used(number(&c.SnapCount, 2, math.MaxInt32), "100000", "a snapshot is taken after half to all of this many transactions, by chance, once the log has "+
-			"also grown by half of the last snapshot; restarts do not begin the count again"),
-		"snapSizeLimitInKb":                  used(scaled(&c.SnapBytes, math.MinInt32, 1<<40, kib), "4194304", "or after half to all of this much log; 0 or less is no limit"),
+		"preAllocSize": used(scaled(&c.PreallocBytes, math.MinInt32, math.MaxInt32, kib), "65536 KiB", "by how much the log's file grows at a time, up to 262144; a disk with less space left counts as full. 0 or less: the file grows as records need it, and a full disk is only noticed when a record is written"),
+		"snapCount": used(number(&c.SnapCount, 2, math.MaxInt32), "100000", "a snapshot is taken after half to all of this many transactions, chosen at random, once the log has also "+
+			"grown by half of the last snapshot; a restart does not reset the count"),
+		"snapSizeLimitInKb":                  used(scaled(&c.SnapBytes, math.MinInt32, 1<<40, kib), "4194304", "a snapshot is also taken after half to all of this much log; 0 or less is no limit"),
 		"txnLogSizeLimitInKb":                used(scaled(&c.LogBytesMax, math.MinInt32, 1<<40, kib), "-1", "a new log file begins after this much; 0 or less is no limit"),
-		"forceSync":                          used(choice(&c.NoSync, "no", "yes"), "yes", "`no`: replies do not wait for the disk. A crash of the machine then loses acknowledged writes"),
+		"forceSync":                          used(choice(&c.NoSync, "no", "yes"), "yes", "`no`: replies do not wait for the disk, and a crash of the machine then loses acknowledged writes"),
 		"fsync.warningthresholdms":           idle(number[int64](nil, 0, math.MaxInt32), "a slow sync is seen in mntr"),
-		"autopurge.snapRetainCount":          used(number(&c.PurgeRetain, 0, math.MaxInt32), "3", "valid snapshots that a purge leaves, 3 at least"),
-		"autopurge.purgeInterval":            used(purgeInterval(&c.PurgeInterval), "0", "hours (or a number and ms, s, m, h, d) between purges; 0 is never"),
-		"digest.enabled":                     used(notFlag(&c.NoDigest), "true", "checksums of the tree in log and snapshot"),
+		"autopurge.snapRetainCount":          used(number(&c.PurgeRetain, 0, math.MaxInt32), "3", "how many valid snapshots a purge leaves, at least 3"),
+		"autopurge.purgeInterval":            used(purgeInterval(&c.PurgeInterval), "0", "hours (or a number with ms, s, m, h or d) between purges; 0 is never"),
+		"digest.enabled":                     used(notFlag(&c.NoDigest), "true", "keep checksums of the tree in the log and in snapshots"),
 		"snapshot.trust.empty":               used(flag(&c.TrustEmpty), "false", "start on a log without any snapshot"),
 		"snapshot.compression.method":        used(r.compression, "none", "`gz` or `snappy`"),
 		"db.autocreate":                      used(notFlag(&c.NoAutoCreate), "true", "start an empty tree in an empty directory"),
-		"datadir.autocreate":                 used(notFlag(&c.NoMkdir), "true", "make the directory"),
+		"datadir.autocreate":                 used(notFlag(&c.NoMkdir), "true", "create the directory"),
 		"commitLogCount":                     used(number(&c.HistoryMax, 0, 1<<20), "500", "transactions kept in memory, to synchronize servers that were away for a short time; 0 counts as 500"),
 		"snapshotSizeFactor":                 idle(decimal, whySync),
 		"flushDelay":                         idle(number[int64](nil, math.MinInt32, math.MaxInt32), whyLoop),
@@ -292,16 +295,16 @@ func (r *reader) authKeys() map[string]setting {
 	c := &r.out.Server.Auth
 	return map[string]setting{
 		"skipACL": used(choice(&c.SkipACL, "yes", "no"), "no", "`yes`: everybody may do everything"),
-		"DigestAuthenticationProvider.superDigest": used(r.superDigest, "none", "`user:hash` of the super user. Take a long password of a machine's making: how often it is guessed is in the log and in `auth_failed_count`, and has no limit"),
+		"DigestAuthenticationProvider.superDigest": used(r.superDigest, "none", "`user:hash` of the super user. Use a long, generated password: failed guesses are logged and counted in `auth_failed_count`, but there is no limit to them"),
 		"DigestAuthenticationProvider.enabled":     used(notFlag(&c.NoDigest), "true", "the scheme digest"),
-		"DigestAuthenticationProvider.digestAlg": used(digestHash(&c.Hash), "SHA1", "the hash of digests, by Java's name: MD5, SHA-256, SHA-512, "+
-			"SHA3-256 and their kind. All servers of an ensemble need the same; lists that are in the tree keep the hashes that they have"),
-		"X509AuthenticationProvider.superUser":      used(text(&c.X509Super), "none", "the name of a certificate that may do everything"),
-		"enforce.auth.enabled":                      used(flag(&r.enforce), "false", "a client must have proved who it is before it asks for anything else; else its session's connection ends with code -124"),
-		"enforce.auth.schemes":                      used(text(&r.schemes), "none", "of which schemes one is to be proved: `digest`, `x509`, `ip`, `sasl`, with commas between"),
+		"DigestAuthenticationProvider.digestAlg": used(digestHash(&c.Hash), "SHA1", "the hash for digests, by its Java name: MD5, SHA-256, SHA-512, SHA3-256 and the like. All servers of an "+
+			"ensemble need the same; ACLs that are in the tree keep the hashes that they have"),
+		"X509AuthenticationProvider.superUser":      used(text(&c.X509Super), "none", "the name of a certificate whose client may do everything"),
+		"enforce.auth.enabled":                      used(flag(&r.enforce), "false", "a client must authenticate before it asks for anything else; otherwise its session's connection ends with code -124"),
+		"enforce.auth.schemes":                      used(text(&r.schemes), "none", "the schemes of which a client must prove one: `digest`, `x509`, `ip`, `sasl`, separated by commas"),
 		"kinit":                                     idle(text(nil), whyKerberos),
 		"sun.security.jgss.native":                  javaOnly(idle(flag(nil), whyKerberos)),
-		"ensembleAuthName":                          used(r.ensembleNames, "any", "names of this ensemble, with commas between, where `EnsembleAuthenticationProvider` is named: a client that asks for another (scheme `ensemble`) is cut"),
+		"ensembleAuthName":                          used(r.ensembleNames, "any", "names of this ensemble, separated by commas, if `EnsembleAuthenticationProvider` is named: a client that asks for another ensemble (scheme `ensemble`) is disconnected"),
 		"IPAuthenticationProvider.usexforwardedfor": idle(flag(nil), "the admin port asks for no address"),
 	}
 }
@@ -316,21 +319,21 @@ func (r *reader) ensembleKeys() map[string]setting {
 		"syncLimit":                                  used(number(&c.SyncLimit, 0, math.MaxInt32), "must be set", "ticks after which a silent leader or follower is left"),
 		"version":                                    idle(text(nil), "the end of the dynamic file's name is the version, or a line in that file"),
 		"connectToLearnerMasterLimit":                idle(count, "syncLimit, or conclave.silenceMs, bounds the connecting too"),
-		"dynamicConfigFile":                          used(r.dynamicFile, "none", "file with the `server.N` lines; the hexadecimal number that its name ends in is their version, or without one that of a line `version=` in it (which Apache ZooKeeper refuses)"),
-		"standaloneEnabled":                          used(flag(&r.standalone), "true", "`false`: a single participant is an ensemble too, and a reconfig may shrink to one"),
-		"reconfigEnabled":                            used(flag(&c.ReconfigEnabled), "false", "whether reconfig is answered at all, and kept in files; one that was made counts in any case; stand-alone there is nothing to change"),
-		"peerType":                                   used(r.peerType, "participant", "the role in the server's line counts; another here is remarked"),
-		"electionAlg":                                used(fastElection, "3", "nothing else is taken"),
+		"dynamicConfigFile":                          used(r.dynamicFile, "none", "file with the `server.N` lines; their version is the hexadecimal number at the end of its name, or without one, that of a line `version=` in it (which Apache ZooKeeper refuses)"),
+		"standaloneEnabled":                          used(flag(&r.standalone), "true", "`false`: a single participant is an ensemble too, and a reconfig may shrink the ensemble to one"),
+		"reconfigEnabled":                            used(flag(&c.ReconfigEnabled), "false", "allow reconfigs, and keep them in files; one that was already made counts in any case; on a standalone server there is nothing to change"),
+		"peerType":                                   used(r.peerType, "participant", "the role in the server's line counts; if this one differs, the log remarks on it"),
+		"electionAlg":                                used(fastElection, "3", "no other value is accepted"),
 		"electionPortBindRetry":                      idle(count, "a port that cannot be opened ends the start, and what supervises the server tries again"),
-		"cnxTimeout":                                 used(millis(&c.ConnectTime, 1), "5000 ms", "a connection to another server's election port that is not open by then is given up"),
-		"observerMasterPort":                         inEnsemble(used(port(&c.ObserverPort), "0", "a follower serves observers at this port of its quorum addresses, and an observer connects to that of a participant, by turns, in the leader's place; 0: observers connect to the leader. The same on all servers")),
+		"cnxTimeout":                                 used(millis(&c.ConnectTime, 1), "5000 ms", "a connection to another server's election port that is not open after this time is given up"),
+		"observerMasterPort":                         inEnsemble(used(port(&c.ObserverPort), "0", "a follower serves observers at this port of its quorum addresses, and an observer connects to the port of one participant after the other instead of the leader; 0: observers connect to the leader. Must be the same on all servers")),
 		"observerMaster.sizeLimit":                   idle(count, whyMaster),
 		"observer.reconnectDelayMs":                  idle(count, "an observer looks for the leader at once"),
 		"observer.election.DelayMs":                  idle(count, "an observer looks for the leader at once"),
 		"syncEnabled":                                idle(flag(nil), "an observer keeps its log like any other server"),
 		"observer.syncEnabled":                       idle(flag(nil), "an observer keeps its log like any other server"),
-		"quorumListenOnAllIPs":                       used(flag(&r.listenOnAll), "false", "open the two ports for servers on all addresses, not on that of the own line"),
-		"leaderServes":                               inEnsemble(used(choice(&c.NoClientsOfLeader, "no", "yes"), "yes", "`no`: a leader takes no clients")),
+		"quorumListenOnAllIPs":                       used(flag(&r.listenOnAll), "false", "open the two ports for servers on all addresses, not just on the one in the server's own line"),
+		"leaderServes":                               inEnsemble(used(choice(&c.NoClientsOfLeader, "no", "yes"), "yes", "`no`: a leader serves no clients")),
 		"learner.asyncSending":                       idle(flag(nil), whyLinks),
 		"learner.closeSocketAsync":                   idle(flag(nil), whyLinks),
 		"leader.closeSocketAsync":                    idle(flag(nil), whyLinks),
@@ -348,19 +351,23 @@ func (r *reader) ensembleKeys() map[string]setting {
 		"fastleader.minNotificationInterval":         idle(count, whyMoments),
 		"fastleader.maxNotificationInterval":         idle(count, whyMoments),
 		"forward_learner_requests_to_commit_processor_disabled": idle(flag(nil), whyThreads),
-		"multiAddress.enabled":                    used(flag(&c.Reconfig.MultiAddress), "false", "servers may have several addresses; one that has opens its ports on all addresses of the machine"),
+		"multiAddress.enabled":                    used(flag(&c.Reconfig.MultiAddress), "false", "servers may have several addresses; such a server opens its ports on all addresses of the machine"),
 		"multiAddress.reachabilityCheckEnabled":   idle(flag(nil), whyAddresses),
 		"multiAddress.reachabilityCheckTimeoutMs": idle(count, whyAddresses),
-		"oraclePath": inEnsemble(used(text(&r.oracle), "none", "a file on each of two servers: the one in whose file the first character is 1 goes on without the other. The one who writes it promises much: docs/operations.md, Two servers and an oracle")),
-		"conclave.reconfigSecurePorts": used(flag(&c.Reconfig.SecurePorts), "false", "a reconfig may give servers ports for clients that speak TLS (`;[clientPort];[host:]secureClientPort`), as ZooKeeper 3.10's does. "+
-			"Servers of ZooKeeper 3.9 cannot read such a line: only for ensembles that have none. With `ssl.keyStore.location` a server opens its first one at once, else when it is started again. Not in Apache ZooKeeper 3.9"),
-		myIDKey: used(r.myID, "none", "the number of this server where `dataDir` has no file `myid`; or a name such as `zk-2`, that of a pod of a StatefulSet, for server 3: those are counted from 0. "+
-			"A file that says another number is refused. Not in Apache ZooKeeper"),
-		ownLineKey: used(text(&r.ownLine), "none", "the line of this server, what is after `server.N=`, where the `server.N` lines have none of it: it is to be added, or was taken out. "+
-			"With `reconfigEnabled=true`; the server writes it here itself. Not in Apache ZooKeeper, which does not start then"),
-		"conclave.linearizableReads":  used(flag(&c.LinearizableReads), "false", "a read sees every write that was acknowledged before it, on whichever server; it costs a round to the leader. Not in Apache ZooKeeper"),
+		"oraclePath": inEnsemble(used(text(&r.oracle), "none", "a file on each of two servers: the server whose file begins with 1 goes on without the other. Whatever writes these files has to promise much: docs/operations.md, Two servers and an oracle")),
+		"conclave.reconfigSecurePorts": used(flag(&c.Reconfig.SecurePorts), "false", "a reconfig may give servers client ports that use TLS (`;[clientPort];[host:]secureClientPort`), as in "+
+			"ZooKeeper 3.10. Servers of ZooKeeper 3.9 cannot read such a line, so this is only for ensembles that have "+
+			"none. With `ssl.keyStore.location`, a server opens its first such port at once, otherwise after a restart. "+
+			"Not in Apache ZooKeeper 3.9"),
+		myIDKey: used(r.myID, "none", "the number of this server if `dataDir` has no file `myid`; or the name of a pod of a StatefulSet, such as "+
+			"`zk-2` for server 3, because pods are counted from 0. A file with another number is refused. Not in Apache "+
+			"ZooKeeper"),
+		ownLineKey: used(text(&r.ownLine), "none", "the line of this server (the part after `server.N=`) if the `server.N` lines have none for it, because it is "+
+			"about to be added or was removed. Needs `reconfigEnabled=true`; the server writes it here itself. Not in "+
+			"Apache ZooKeeper, which does not start in this case"),
+		"conclave.linearizableReads":  used(flag(&c.LinearizableReads), "false", "a read sees every write that was acknowledged before it, on any server; this costs a round trip to the leader. Not in Apache ZooKeeper"),
 		"conclave.electionFinalizeMs": used(millis(&c.ElectionFinalize, 0), "0 ms", "how long a server with a quorum of votes waits for a better one. Apache ZooKeeper waits 200"),
-		"conclave.silenceMs":          used(millis(&c.SilenceTime, 0), "0 ms", "a silent leader or follower is left after this, however long a tick is; 0 is `syncLimit` ticks. Not in Apache ZooKeeper"),
+		"conclave.silenceMs":          used(millis(&c.SilenceTime, 0), "0 ms", "a silent leader or follower is left after this time, however long a tick is; 0 is `syncLimit` ticks. Not in Apache ZooKeeper"),
 	}
 }
 

@@ -20,29 +20,29 @@ func (r *reader) metricsKeys() map[string]setting {
 	count := number[int64](nil, math.MinInt32, math.MaxInt64)
 	rows := map[string]setting{
 		"metricsProvider.className":     later(r.metricsProvider, builtInMetrics, whyMetrics),
-		"metricsProvider.httpHost":      used(text(&m.Host), "0.0.0.0", "with the provider for Prometheus: the address on which metrics are served. Everybody who reaches it reads them, but where TLS asks for a certificate"),
-		"metricsProvider.httpPort":      used(portOrNone(&m.Port), "7000, and none with `httpsPort`", "with the provider for Prometheus: the port; 0 is a free one, which the log names, and -1 none"),
-		"metricsProvider.httpsPort":     used(portOrNone(&m.TLSPort), "none", "a port that speaks TLS, beside `httpPort` or alone; with the same number one port speaks TLS to those that begin with it, and plain to others. 0 is a free one, -1 none. A key of ZooKeeper 3.10"),
-		"metricsProvider.exportJvmInfo": used(flag(&m.Process), "true", "with the provider for Prometheus: figures of the process and of the Go runtime beside, in place of Java's"),
+		"metricsProvider.httpHost":      used(text(&m.Host), "0.0.0.0", "with the provider for Prometheus: the address on which metrics are served. Everybody who reaches it can read them, unless TLS asks for a certificate"),
+		"metricsProvider.httpPort":      used(portOrNone(&m.Port), "7000, and none with `httpsPort`", "with the provider for Prometheus: the port; 0 selects a free one, which the log names, and -1 none"),
+		"metricsProvider.httpsPort":     used(portOrNone(&m.TLSPort), "none", "a port that uses TLS, in addition to `httpPort` or alone; with the same number for both, one port uses TLS with clients that begin with it, and clear text with others. 0 selects a free one, -1 none. A key of ZooKeeper 3.10"),
+		"metricsProvider.exportJvmInfo": used(flag(&m.Process), "true", "with the provider for Prometheus: also serve figures of the process and of the Go runtime, in place of Java's"),
 		"metricsProvider.httpVersion":   idle(text(nil), "HTTP/1.1 is spoken"),
 	}
 	idles(rows, count, whyScrape, "metricsProvider.maxQueueSize", "metricsProvider.numWorkerThreads",
 		"metricsProvider.workerShutdownTimeoutMs")
 	idles(rows, count, "quantiles are those of the last ten minutes", "metricsProvider.prometheusMetricsSummaryRotateIntervalSeconds")
 	for name, setting := range map[string]setting{
-		"enabledProtocols":        used(text(&m.TLS.Protocols), "TLSv1.2,TLSv1.3", "all of them. Older ones are not served"),
-		"ciphersuites":            used(text(&m.TLS.Ciphers), "Go's choice", "suites of TLS 1.2; those of 1.3 are always all of them"),
-		"keyStore.location":       used(text(&m.TLS.Key.Location), "must be set with `httpsPort`", "the key and certificate of that port. Files that change are read again within two seconds"),
+		"enabledProtocols":        used(text(&m.TLS.Protocols), "TLSv1.2,TLSv1.3", "versions of TLS; older ones are not served"),
+		"ciphersuites":            used(text(&m.TLS.Ciphers), "Go's choice", "cipher suites of TLS 1.2; all those of TLS 1.3 are always enabled"),
+		"keyStore.location":       used(text(&m.TLS.Key.Location), "must be set with `httpsPort`", "the key and certificate of the TLS port. Files that change are read again within two seconds"),
 		"keyStore.type":           used(text(&m.TLS.Key.Type), "by the end of the name", storeType),
-		"keyStore.password":       used(text(&m.TLS.Key.Password), "empty", "opens the store, and the key in it"),
+		"keyStore.password":       used(text(&m.TLS.Key.Password), "empty", "the password of the store, and of the key in it"),
 		"keyStore.passwordPath":   used(text(&m.TLS.Key.PasswordPath), "none", passwordPath+". Not in Apache"),
 		"trustStore.location":     used(text(&m.TLS.Trust.Location), "must be set unless `need.client.auth` is false", "the authorities of the certificates that are accepted"),
 		"trustStore.type":         used(text(&m.TLS.Trust.Type), "by the end of the name", storeType),
 		"trustStore.password":     used(text(&m.TLS.Trust.Password), "empty", "opens the store"),
 		"trustStore.passwordPath": used(text(&m.TLS.Trust.PasswordPath), "none", passwordPath+". Not in Apache"),
-		"need.client.auth":        used(notFlag(&r.metricsOptional), "true", "who scrapes over TLS must show a certificate"),
-		"want.client.auth": used(notFlag(&r.metricsUnasked), "true; false without a trust store", "with `need.client.auth=false`: who scrapes may show a certificate, and a bad one is refused. "+
-			"Where both are false, nobody is asked"),
+		"need.client.auth":        used(notFlag(&r.metricsOptional), "true", "a client that scrapes over TLS must show a certificate"),
+		"want.client.auth": used(notFlag(&r.metricsUnasked), "true; false without a trust store", "with `need.client.auth=false`: a client may show a certificate, and a bad one is refused. If both are false, "+
+			"no client is asked"),
 	} {
 		rows[MetricsTLS+name] = setting
 	}
@@ -130,16 +130,17 @@ func (r *reader) adminKeys() map[string]setting {
 	count := number[int64](nil, math.MinInt32, math.MaxInt64)
 	return map[string]setting{
 		"admin.enableServer":  used(flag(&a.Serves), "false", "serve the commands of ZooKeeper's admin server, `/livez`, `/readyz` and `/healthz` over HTTP"),
-		"admin.serverAddress": used(text(&a.Host), "127.0.0.1", "the address of the admin port. Anyone who reaches it can read its answers and reset figures, unless TLS asks for a certificate"),
-		"admin.serverPort":    used(port(&a.Port), "8080", "the admin port; 0 is a free one, which the log names"),
+		"admin.serverAddress": used(text(&a.Host), "127.0.0.1", "the address of the admin port. Anyone who reaches it can read its answers and reset counters, unless TLS asks for a certificate"),
+		"admin.serverPort":    used(port(&a.Port), "8080", "the admin port; 0 selects a free one, which the log names"),
 		"admin.commandURL":    used(r.commandPath, "/commands", "the path of the commands"),
 		"admin.idleTimeout":   used(number(&a.IdleMs, 1, 86_400_000), "30000", "milliseconds after which a connection without a request is closed"),
 		"admin.httpVersion":   idle(count, "HTTP/1.1 is spoken"),
-		"admin.portUnification": used(flag(&a.TLS.PlainToo), "false", "the admin port speaks TLS to those that begin with it, and plain to others. Its key and authorities are those of `ssl.quorum.`: "+
-			"`keyStore.*`, `trustStore.*`, `crl` and `ocsp`, read again with `sslQuorumReloadCertFiles`; the other keys of that family have no effect on it"),
-		"admin.forceHttps": used(flag(&r.adminForced), "false", "the admin port speaks TLS alone, with the same keys; `admin.portUnification` has no effect beside it"),
-		"admin.needClientAuth": used(flag(&r.adminNeeds), "false", "who comes to the admin port by TLS must show a certificate; else nobody is asked for one. "+
-			"With `admin.portUnification` who comes without TLS needs none"),
+		"admin.portUnification": used(flag(&a.TLS.PlainToo), "false", "the admin port uses TLS with clients that begin with it, and clear text with others. Its key and authorities "+
+			"are those of `ssl.quorum.`: `keyStore.*`, `trustStore.*`, `crl` and `ocsp`, read again with "+
+			"`sslQuorumReloadCertFiles`; the other keys of that family have no effect on it"),
+		"admin.forceHttps": used(flag(&r.adminForced), "false", "the admin port accepts only TLS, with the same keys as `admin.portUnification`, which then has no effect"),
+		"admin.needClientAuth": used(flag(&r.adminNeeds), "false", "a client that uses TLS on the admin port must show a certificate; otherwise no client is asked for one. With "+
+			"`admin.portUnification`, a client without TLS needs none"),
 		"admin.snapshot.enabled":        idle(flag(nil), whyCopies),
 		"admin.restore.enabled":         idle(flag(nil), whyCopies),
 		"admin.rateLimiterIntervalInMS": idle(count, whyCopies),
@@ -200,12 +201,12 @@ const auditLogger = "org.apache.zookeeper.audit.Slf4jAuditLogger|org.apache.zook
 func (r *reader) auditKeys() map[string]setting {
 	a := &r.out.Server.Audit
 	return map[string]setting{
-		"audit.enable":     used(flag(&a.Enabled), "false", "write a line for each change that a client of this server makes or tries; the start is refused if the file cannot be written"),
+		"audit.enable":     used(flag(&a.Enabled), "false", "write a line for each change that a client of this server makes or tries to make; the start is refused if the file cannot be written"),
 		"audit.impl.class": refused(text(nil), auditLogger, "there are no Java classes here, and this one's lines are written"),
-		"conclave.auditFile": used(text(&a.File), "`zookeeper_audit.log` in `dataDir`", "the file of the audit log; older ones have .1, .2 and so on after its name. "+
-			"Apache ZooKeeper takes it from the configuration of its logger"),
-		"conclave.auditFileBytesMax": used(number(&a.BytesMax, 1<<10, 1<<40), "10485760 bytes", "a file of the audit log has no more; then the next one is begun"),
-		"conclave.auditFilesKept":    used(number(&a.FilesKept, 1, 1000), "10", "how many of the older ones stay"),
+		"conclave.auditFile": used(text(&a.File), "`zookeeper_audit.log` in `dataDir`", "the file of the audit log; older files have .1, .2 and so on after its name. Apache ZooKeeper takes it from "+
+			"the configuration of its logger"),
+		"conclave.auditFileBytesMax": used(number(&a.BytesMax, 1<<10, 1<<40), "10485760 bytes", "the maximum size of a file of the audit log, after which the next one is begun"),
+		"conclave.auditFilesKept":    used(number(&a.FilesKept, 1, 1000), "10", "how many older files of the audit log are kept"),
 	}
 }
 
@@ -218,9 +219,10 @@ type HTTP struct {
 // httpKeys are those of the dashboard.
 func (r *reader) httpKeys() map[string]setting {
 	return map[string]setting{
-		"conclave.httpAddress": used(text(&r.out.HTTP.Address), "none", "address and port of the dashboard, such as `127.0.0.1:8080`: of the loopback alone, for all who reach it have the rights of a "+
-			"client on this machine. See [Dashboard](dashboard.md). Not in Apache ZooKeeper"),
-		"conclave.httpChanges": used(flag(&r.out.HTTP.Changes), "false", "elections and znodes can be changed in the dashboard"),
+		"conclave.httpAddress": used(text(&r.out.HTTP.Address), "none", "address and port of the dashboard, such as `127.0.0.1:8080`. Only a loopback address is allowed, because "+
+			"anybody who reaches the port has the rights of a client on this machine. See [Dashboard](dashboard.md). Not "+
+			"in Apache ZooKeeper"),
+		"conclave.httpChanges": used(flag(&r.out.HTTP.Changes), "false", "allow changes to elections and znodes in the dashboard"),
 	}
 }
 
@@ -229,9 +231,10 @@ func (r *reader) traceKeys() map[string]setting {
 	t := &r.out.Server.Trace
 	t.Ratio = 0.001
 	return map[string]setting{
-		"conclave.traceEndpoint": used(r.traceEndpoint, "none", "the URL of a receiver of OpenTelemetry, by OTLP over HTTP, such as `http://localhost:4318`: "+
-			"it is sent spans of some writes on their way through the ensemble, with their paths. See [Traces](operations.md#traces). Not in Apache ZooKeeper"),
-		"conclave.traceRatio": used(fraction(&t.Ratio), "0.001", "how many of all writes are traced, 0 to 1: the same for all servers, which find by themselves which those are"),
+		"conclave.traceEndpoint": used(r.traceEndpoint, "none", "the URL of an OpenTelemetry receiver (OTLP over HTTP), such as `http://localhost:4318`, which is sent spans "+
+			"of some writes on their way through the ensemble, with their paths. See [Traces](operations.md#traces). Not "+
+			"in Apache ZooKeeper"),
+		"conclave.traceRatio": used(fraction(&t.Ratio), "0.001", "the fraction of all writes that is traced, 0 to 1. Must be the same on all servers, which determine by themselves which writes those are"),
 	}
 }
 
