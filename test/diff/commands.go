@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/conclave-project/conclave/test/servers"
 	"github.com/conclave-project/conclave/zk"
@@ -193,16 +194,23 @@ func dumpLines(r *run, answer string) []string {
 }
 
 // watchLines pairs every indented line with the heading it stands under, and
-// sorts the pairs: both come out of sets.
+// sorts the pairs: both come out of sets. Of paths that no znode can have, for which
+// a client may wait, Conclave replaces what would end their line.
 func watchLines(r *run, answer string) []string {
 	var out []string
 	heading := ""
 	for _, l := range lines(answer) {
-		l = r.named(l)
-		if strings.HasPrefix(l, "\t") {
-			out = append(out, heading+" "+strings.TrimSpace(l))
+		text, indented := strings.CutPrefix(r.named(l), "\t")
+		text = strings.Map(func(c rune) rune {
+			if unicode.IsControl(c) {
+				return unicode.ReplacementChar
+			}
+			return c
+		}, text)
+		if indented {
+			out = append(out, heading+" "+text)
 		} else {
-			heading = l
+			heading = text
 		}
 	}
 	sort.Strings(out)

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 
 	coordination "k8s.io/api/coordination/v1"
@@ -26,7 +27,7 @@ type leaseStorm struct {
 	t       *testing.T
 	api     *apiServer
 	streams *streams
-	gone    int // how often the server was
+	gone    atomic.Int64 // how often the server was
 }
 
 func newLeaseStorm(t *testing.T, seed uint64) *leaseStorm {
@@ -52,7 +53,7 @@ func (w *leaseStorm) Play(faults int) {
 
 // back ends all watches, and every other time has the server forget what is old.
 func (w *leaseStorm) back() {
-	if w.gone++; w.gone%2 == 0 {
+	if w.gone.Add(1)%2 == 0 {
 		w.api.forget()
 	}
 	w.streams.end()
