@@ -181,7 +181,7 @@ chaos: ## CHAOS_MINUTES=30 of kills, pauses, cut links, full, slow, broken and l
 
 .PHONY: storms
 storms: ## STORMS=500 ensembles of whole servers on virtual time, and as many with elections and with recipes: kills, cuts, pauses, reconfigs; SEED=N begins at another seed
-	go test -count=1 -timeout 60m -run ThroughStorms ./internal/server ./election/backend/zookeeper ./election/queue ./election/record ./election/backend/peers ./election/backend/azureblob ./election/backend/consul ./election/backend/etcd ./election/backend/kubernetes ./client/recipes -faults 120 -storms $(or $(STORMS),500) -storm $(or $(SEED),1)
+	go test -count=1 -timeout 60m -run ThroughStorms ./internal/server ./election/backend/zookeeper ./election/queue ./election/record ./election/holders ./election/backend/peers ./election/backend/azureblob ./election/backend/consul ./election/backend/etcd ./election/backend/kubernetes ./client/recipes -faults 120 -storms $(or $(STORMS),500) -storm $(or $(SEED),1)
 
 .PHONY: crash
 crash: ## simulated crash at every operation on the disk

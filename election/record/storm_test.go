@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 	virtual "github.com/conclave-project/conclave/internal/bubble"
 	"github.com/conclave-project/conclave/internal/storm"
+	"github.com/conclave-project/conclave/internal/storm/records"
 )
 
 // Candidates and members of groups on records in memory, each over a link of its own and by a clock
@@ -48,7 +49,11 @@ func (w *recordStorm) Play(faults int) {
 
 // open returns the backend of a candidate.
 func (w *recordStorm) open(c *storm.Candidate, link *virtual.Link) (election.Backend, func() error) {
-	var store record.Store = overLink{w.store, c, link, w.mutant, w.stands}
+	over := records.Store{Memory: w.store, Link: link, Answered: c.Answered, Written: w.stands, Blind: w.mutant.blind}
+	var store record.Store = over
+	if w.mutant.impatient || w.mutant.conflicts {
+		store = mutantStore{over, w.mutant}
+	}
 	if c.Machine%2 == 0 {
 		store = pollingStore{store, w.Lease / 10}
 	}
@@ -65,72 +70,6 @@ func (w *recordStorm) stands(r record.Record) {
 	if r.Next != nil {
 		w.Stands(r.Next.Nonce)
 	}
-}
-
-// overLink is the store over the link of one candidate.
-type overLink struct {
-	*record.Memory
-	c      *storm.Candidate
-	link   *virtual.Link
-	mutant recordMutant
-	stands func(record.Record)
-}
-
-func (l overLink) Read(ctx context.Context, name string) (record.Record, string, error) {
-	got := make(chan answer, 1)
-	if err := l.link.Pass(ctx, func() {
-		found, version, err := l.Memory.Read(ctx, name)
-		got <- answer{found, version, err}
-	}); err != nil {
-		return record.Record{}, "", err
-	}
-	l.c.Answered()
-	a := <-got
-	if l.mutant.impatient {
-		a.record.LeaseMs /= 2
-	}
-	return a.record, a.version, a.err
-}
-
-func (l overLink) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
-	got := make(chan answer, 1)
-	if err := l.link.Pass(ctx, func() {
-		if l.mutant.blind {
-			_, version, _ = l.Memory.Read(ctx, name)
-		}
-		after, err := l.Memory.Write(ctx, name, r, version)
-		if err == nil {
-			l.stands(r)
-		}
-		got <- answer{version: after, err: err}
-	}); err != nil {
-		if l.mutant.conflicts {
-			err = record.ErrConflict
-		}
-		return "", err
-	}
-	l.c.Answered()
-	a := <-got
-	return a.version, a.err
-}
-
-// WaitTold brings what the watch tells, or only that there was something.
-func (l overLink) WaitTold(ctx context.Context, name, version string, limit time.Duration) (news record.News, err error) {
-	within, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	err = l.link.Watch(within, func(ctx context.Context) (err error) {
-		news, err = l.Memory.WaitTold(ctx, name, version, limit)
-		return err
-	})
-	if within.Err() != nil && ctx.Err() == nil {
-		return record.News{}, nil
-	}
-	return news, err
-}
-
-func (l overLink) Wait(ctx context.Context, name, version string, limit time.Duration) error {
-	_, err := l.WaitTold(ctx, name, version, limit)
-	return err
 }
 
 // pollingStore is a store without watches.

@@ -7,6 +7,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/internal/storm"
+	"github.com/conclave-project/conclave/internal/storm/records"
 )
 
 // recordMutant is a bug around the store or the backend, which know nothing of it.
@@ -28,6 +29,28 @@ var recordMutants = []recordMutant{
 		backend: func(_ *storm.Candidate, b *record.Backend) election.Backend { return keepsClaim{b} }},
 	{name: "release-unanswered", what: "a release without an answer counts as done",
 		backend: func(_ *storm.Candidate, b *record.Backend) election.Backend { return releasesOnce{b} }},
+}
+
+// mutantStore is a store as some mutants see it.
+type mutantStore struct {
+	records.Store
+	mutant recordMutant
+}
+
+func (m mutantStore) Read(ctx context.Context, name string) (record.Record, string, error) {
+	r, version, err := m.Store.Read(ctx, name)
+	if m.mutant.impatient {
+		r.LeaseMs /= 2
+	}
+	return r, version, err
+}
+
+func (m mutantStore) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
+	after, err := m.Store.Write(ctx, name, r, version)
+	if err != nil && m.mutant.conflicts {
+		err = record.ErrConflict
+	}
+	return after, err
 }
 
 // lateCount counts leases from the answer.

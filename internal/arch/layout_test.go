@@ -110,6 +110,7 @@ var layout = map[string]place{
 	"internal/inprocess":                    {7, shell},
 	"internal/servertest":                   {7, shell},
 	"internal/storm/machines":               {7, shell},
+	"internal/storm/records":                {7, shell},
 	"internal/sim":                          {6, storage},
 	"internal/lab":                          {6, shell},
 	"internal/backup":                       {6, shell},
