@@ -29,7 +29,9 @@ type Backend struct {
 	store   Store
 	options Options
 	now     func() clock.Instant
-	joins   chan struct{} // has one for each claim that joins
+	joins   chan struct{}   // has one for each claim that joins
+	life    context.Context // ends with Close
+	end     context.CancelFunc
 
 	mu     sync.Mutex
 	claims map[string]*claim // by nonce, until released
@@ -66,8 +68,10 @@ func New(store Store, options Options) *Backend {
 	if options.Clock == nil {
 		options.Clock = clock.System()
 	}
-	return &Backend{store: store, options: options, now: options.Clock.Now, joins: make(chan struct{}, joinsMax),
+	b := &Backend{store: store, options: options, now: options.Clock.Now, joins: make(chan struct{}, joinsMax),
 		claims: make(map[string]*claim)}
+	b.life, b.end = context.WithCancel(context.Background())
+	return b
 }
 
 // joinsMax bounds the claims that join their queues at a time, until they wait or lead.
@@ -91,7 +95,7 @@ const closeLimit = 2 * time.Second
 // Close releases the claims that wait, tells those that lead that they have lost,
 // and waits until these are released. A grant that is still in use after two
 // seconds is left to expire (queue-Q9), and nobody waits for a warm-up. A claim
-// whose release had failed before is released again, without another error.
+// whose release had failed before is released again, without another error. Observe ends.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	left := slices.Collect(maps.Values(b.claims))
@@ -101,6 +105,7 @@ func (b *Backend) Close() error {
 	}
 	b.closed = true
 	b.mu.Unlock()
+	b.end()
 	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
 	defer cancel()
 	var failed error

@@ -20,17 +20,22 @@ const (
 	observePause = 500 * time.Millisecond
 )
 
-// Observe yields the queue whenever it has changed.
+// Observe yields the queue whenever it has changed, and ends with Close, as with ctx.
 func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.View, error] {
 	return func(yield func(election.View, error) bool) {
 		life, end := context.WithCancel(ctx)
 		defer end() // it may be left early, and ctx last as long as the program
+		defer context.AfterFunc(b.life, end)()
 		observer := b.store.Observe(life, name)
 		last, first, failed := election.View{Election: name}, true, false
 		for ctx.Err() == nil {
 			view := last
-			sight, err := observer.Look(ctx, false)
+			sight, err := observer.Look(life, false)
 			if ctx.Err() != nil {
+				return
+			}
+			if b.life.Err() != nil {
+				yield(last, b.fail("observe", name, errClosed))
 				return
 			}
 			if err == nil {
@@ -42,11 +47,11 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 				return
 			}
 			last, first, failed = view, false, err != nil
-			if err != nil || observer.Wait(ctx) != nil {
-				sleep(ctx, observePause)
+			if err != nil || observer.Wait(life) != nil {
+				sleep(life, observePause)
 				continue
 			}
-			sleep(ctx, observeGather)
+			sleep(life, observeGather)
 		}
 	}
 }

@@ -70,3 +70,29 @@ func TestAskPausesWhereTheStoreHasChanged(t *testing.T) {
 		_ = b.Release(t.Context(), grant)
 	})
 }
+
+// TestClosedBackendIsObservedNoMore: who waits for a leader in a store that is closed would
+// wait for ever, and what observes gather.
+func TestClosedBackendIsObservedNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(newMemory(), Options{Clock: electiontest.VirtualClock(1)})
+		e, err := election.New(b, "jobs", election.Options{Clock: electiontest.VirtualClock(1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { _, err := e.WaitLeader(ctx); ended <- err }()
+		synctest.Wait()
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, election.ErrClosed) {
+			t.Errorf("one that waited ends with %v", err)
+		}
+		if _, err := e.WaitLeader(ctx); !errors.Is(err, election.ErrClosed) {
+			t.Errorf("one that comes later ends with %v", err)
+		}
+	})
+}
