@@ -6,7 +6,8 @@
 //	go run ./examples/workers          # in others
 //
 // Workers are ephemeral znodes below /examples/workers/members. The leader writes
-// to each, below /examples/workers/given, which of the twelve tasks are its own.
+// to each, below /examples/workers/given, which of the twelve tasks are its own. It
+// writes through a fence: what a leader that was replaced meanwhile writes is refused.
 // An argument names other servers: 127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183.
 package main
 
@@ -24,12 +25,14 @@ import (
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
+	"github.com/conclave-project/conclave/election/fence/znode"
 	"github.com/conclave-project/conclave/zk"
 )
 
 const (
 	members = "/examples/workers/members"
 	given   = "/examples/workers/given"
+	guard   = "/examples/workers/fence"
 	tasks   = 12
 )
 
@@ -53,8 +56,10 @@ func run(ctx context.Context, servers string, out io.Writer) error {
 		return err
 	}
 	defer c.Close()
-	if err := ensure(ctx, c, members, given); err != nil {
-		return err
+	for _, path := range []string{members, given} {
+		if _, _, err := c.CreateAll(ctx, path, nil, client.CreateOptions{}); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+			return err
+		}
 	}
 	me, _, err := c.Create(ctx, members+"/w-", nil, client.CreateOptions{Mode: zk.EphemeralSequential})
 	if err != nil {
@@ -62,10 +67,15 @@ func run(ctx context.Context, servers string, out io.Writer) error {
 	}
 	name := strings.TrimPrefix(me, members+"/")
 	fmt.Fprintln(out, "here as", name)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	ended := make(chan error, 2)
 	go func() { ended <- lead(ctx, c, servers, name, out) }()
 	go func() { ended <- work(ctx, c, name, out) }()
-	return <-ended
+	err = <-ended
+	cancel()
+	<-ended // so that another one need not wait for the lease
+	return err
 }
 
 // lead deals the tasks out again whenever the members change, while it leads.
@@ -74,26 +84,28 @@ func lead(ctx context.Context, c *client.Client, servers, name string, out io.Wr
 	if err != nil {
 		return err
 	}
+	defer backend.Close()
 	elector, err := election.New(backend, "examples/workers", election.Options{ID: name, Lease: 5 * time.Second})
 	if err != nil {
 		return err
 	}
 	return elector.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
 		fmt.Fprintf(out, "%s deals the tasks out, token %d\n", name, lead.Token())
+		// The first thing: from here on no earlier leader gives anything.
+		fenced, err := znode.Claim(ctx, c, guard, lead.Token(), nil)
+		if err != nil {
+			return err
+		}
 		for {
 			names, _, watch, err := c.ChildrenW(ctx, members)
 			if err != nil {
 				return err
 			}
-			slices.Sort(names)
-			for i, worker := range names {
-				var own []string
-				for t := i; t < tasks; t += len(names) {
-					own = append(own, fmt.Sprint(t))
-				}
-				if err := put(ctx, c, given+"/"+worker, strings.Join(own, " ")); err != nil {
-					return err
-				}
+			if err := deal(ctx, c, fenced, names); errors.Is(err, zk.ErrConnectionLoss) {
+				watch.Close()
+				continue // perhaps done: to give the same again changes nothing
+			} else if err != nil {
+				return err
 			}
 			select {
 			case <-watch.Events():
@@ -102,6 +114,33 @@ func lead(ctx context.Context, c *client.Client, servers, name string, out io.Wr
 			}
 		}
 	})
+}
+
+// deal gives each worker its share, and takes away what was given to those that are gone.
+func deal(ctx context.Context, c *client.Client, fenced *znode.Guard, names []string) error {
+	slices.Sort(names)
+	for i, worker := range names {
+		var own []string
+		for t := i; t < tasks; t += len(names) {
+			own = append(own, fmt.Sprint(t))
+		}
+		if err := put(ctx, fenced, given+"/"+worker, strings.Join(own, " ")); err != nil {
+			return err
+		}
+	}
+	known, _, err := c.Children(ctx, given)
+	if err != nil {
+		return err
+	}
+	for _, worker := range known {
+		if slices.Contains(names, worker) {
+			continue
+		}
+		if _, err := fenced.Multi(ctx, client.DeleteOp(given+"/"+worker, -1)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // work prints what this worker is given.
@@ -131,26 +170,10 @@ func work(ctx context.Context, c *client.Client, name string, out io.Writer) err
 }
 
 // put writes a znode, which may be there or not.
-func put(ctx context.Context, c *client.Client, path, text string) error {
-	_, err := c.Set(ctx, path, []byte(text), -1)
+func put(ctx context.Context, fenced *znode.Guard, path, text string) error {
+	_, err := fenced.Multi(ctx, client.SetOp(path, []byte(text), -1))
 	if errors.Is(err, zk.ErrNoNode) {
-		_, _, err = c.Create(ctx, path, []byte(text), client.CreateOptions{})
+		_, err = fenced.Multi(ctx, client.CreateOp(path, []byte(text), client.CreateOptions{}))
 	}
 	return err
-}
-
-// ensure makes paths and all that is above them.
-func ensure(ctx context.Context, c *client.Client, paths ...string) error {
-	for _, path := range paths {
-		for i := 1; i <= len(path); i++ {
-			if i < len(path) && path[i] != '/' {
-				continue
-			}
-			_, _, err := c.Create(ctx, path[:i], nil, client.CreateOptions{})
-			if err != nil && !errors.Is(err, zk.ErrNodeExists) {
-				return err
-			}
-		}
-	}
-	return nil
 }
