@@ -18,6 +18,7 @@ package balance
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -42,9 +43,8 @@ func Plan(members, owners []string) []string {
 		vacancy[owner]--
 		targets[p] = owner
 	}
-	for _, p := range free {
-		targets[p] = widest(vacancy)
-		vacancy[targets[p]]--
+	for i, member := range takers(vacancy) {
+		targets[free[i]] = member
 	}
 	return targets
 }
@@ -70,15 +70,19 @@ func shares(members, owners []string) map[string]int {
 	return vacancy
 }
 
-// widest returns the member with the most vacancy, the first by name of several.
-func widest(vacancy map[string]int) string {
-	best := Nobody
-	for member, n := range vacancy {
-		if best == Nobody || n > vacancy[best] || n == vacancy[best] && member < best {
-			best = member
+// takers returns the members that have vacancies, each as often as it has them: always the one
+// with the most left, the first by name of several.
+func takers(vacancy map[string]int) []string {
+	var takers []string
+	names, most := slices.Sorted(maps.Keys(vacancy)), slices.Max(slices.Collect(maps.Values(vacancy)))
+	for left := most; left > 0; left-- {
+		for _, member := range names {
+			if vacancy[member] >= left {
+				takers = append(takers, member)
+			}
 		}
 	}
-	return best
+	return takers
 }
 
 // Moves returns the partitions that their owners should hand over now, in order:
