@@ -65,7 +65,11 @@ func (s *storeFlags) look(ctx context.Context) (*opened, error) {
 func (s *storeFlags) named() (kind, target, error) {
 	text := s.store
 	if text == "" {
-		text = os.Getenv(cli.StoreVariable)
+		var set bool
+		if text, set = os.LookupEnv(cli.StoreVariable); set && text == "" {
+			// Each host would elect by itself.
+			return kind{}, target{}, cli.Usage("give it a value, or unset it", "%s is empty", cli.StoreVariable)
+		}
 	}
 	t := target{Store: cli.Store{Scheme: "file"}}
 	if text != "" {
