@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/zk"
@@ -24,7 +25,7 @@ import (
 const path = "/examples/config"
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	servers := "127.0.0.1:2181"
 	if len(os.Args) > 1 {

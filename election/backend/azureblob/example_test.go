@@ -6,6 +6,7 @@ import (
 	"log"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
@@ -18,7 +19,7 @@ import (
 // when the service cannot be reached, gets a token, and has ended before the
 // mutex is released.
 func Example_runTaskWhenMutexAcquired() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	backend, end, err := azureblob.Open(ctx, "azureblob://myaccount/mycontainer")
 	if err != nil {
