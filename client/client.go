@@ -235,7 +235,8 @@ func (c *Client) Server() string {
 // SetServers replaces the list of servers, which must have no other chroot than
 // the present one or none. The client moves, keeping its session, if its
 // server is not in the new list, or by chance to spread clients over a list
-// that has grown. The list that it has already is no change.
+// that has grown: at once when all names in the list are known, and else with the
+// loss of its connection. The list that it has already is no change.
 func (c *Client) SetServers(servers string) error {
 	list, chroot, err := parseServers(servers)
 	if err != nil {
@@ -289,7 +290,8 @@ func (c *Client) close() error {
 
 // Detach ends the client and leaves the session, which lives on until it
 // expires. Options.Resume attaches to it again. It waits until nothing of the
-// client is left running.
+// client is left running. A lock of client/recipes is lost, and its znode stays with
+// the session, in the way of others: release it before.
 func (c *Client) Detach() Session {
 	c.mu.Lock()
 	c.step(clientsession.Event{Kind: clientsession.Detach}, nil)

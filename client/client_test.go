@@ -417,6 +417,9 @@ func TestServersAreParsed(t *testing.T) {
 		{"h:1/", "", []string{"h:1"}},
 		{"[::1]:5,[::2]", "", []string{"[::1]:5", "[::2]:2181"}},
 		{"", "", nil}, {"/app", "", nil}, {"h:1/app/", "", nil}, {"h:1/a//b", "", nil}, {":1", "", nil}, {"h:", "", nil},
+		{"fe80::1%eth0", "", []string{"[fe80::1%eth0]:2181"}},
+		// No attempt to connect would ever succeed.
+		{"zk://h:1", "", nil}, {"h:0", "", nil}, {"h:65536", "", nil}, {"h:zk", "", nil}, {"h:1?a", "", nil}, {"h:1;i:1", "", nil},
 	} {
 		servers, chroot, err := parseServers(test.list)
 		if !slices.Equal(servers, test.servers) || err == nil && chroot != test.chroot || (err != nil) != (test.servers == nil) {

@@ -3,8 +3,11 @@ package client
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -155,6 +158,9 @@ const defaultPort = "2181"
 // parseServers reads "host:port,host:port/chroot". Servers without a port get
 // 2181; the chroot is "" if there is none.
 func parseServers(list string) (servers []string, chroot string, err error) {
+	if strings.Contains(list, "://") {
+		return nil, "", errors.New("client: the list of servers is a URL: want host:port,host:port/chroot")
+	}
 	if i := strings.IndexByte(list, '/'); i >= 0 {
 		list, chroot = list[:i], list[i:]
 		if chroot == "/" {
@@ -174,7 +180,9 @@ func parseServers(list string) (servers []string, chroot string, err error) {
 		if err != nil {
 			host, port = strings.Trim(server, "[]"), defaultPort
 		}
-		if host == "" || port == "" {
+		number, badPort := strconv.ParseUint(port, 10, 16)
+		_, badAddress := netip.ParseAddr(host)
+		if host == "" || badPort != nil || number == 0 || strings.Contains(host, ":") && badAddress != nil {
 			return nil, "", fmt.Errorf("client: server %q: want host:port", server)
 		}
 		servers = append(servers, net.JoinHostPort(host, port))
