@@ -8,7 +8,7 @@
 //	            one release wakes one waiter (no herd).
 //	recipes-R2  A contender whose create was answered by a lost connection finds
 //	            its znode again; one that gives up leaves nothing behind that
-//	            blocks others for longer than its client lives.
+//	            blocks others for longer than its session lives.
 //	recipes-R3  A waiter neither hangs over a lost connection, nor beyond its
 //	            context or the end of its session.
 //	recipes-R4  Lost of a lock is closed before anybody else can have it for

@@ -90,7 +90,8 @@ type Options struct {
 // one server, of Sentinels, or of a cluster, where the hash lies on one shard.
 // A Ring is refused: its servers know nothing of each other.
 // It makes no connection before it is used. The client stays the caller's:
-// Close of the backend does not close it.
+// Close of the backend does not close it. Set its ContextTimeoutEnabled: without it a
+// request lasts for its ReadTimeout, whatever context it is made with.
 func New(client redis.UniversalClient, options Options) (*record.Backend, error) {
 	s, err := newStore(client, options)
 	if err != nil {
