@@ -80,11 +80,24 @@ func run(ctx context.Context, servers string, args []string, takes time.Duration
 	}
 	defer c.Close()
 	for _, path := range []string{"/examples", root, tasks, workers, assign, status} {
-		if _, _, err := c.Create(ctx, path, nil, client.CreateOptions{}); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		err := again(ctx, func() error {
+			_, _, err := c.Create(ctx, path, nil, client.CreateOptions{})
+			return err
+		})
+		if err != nil && !errors.Is(err, zk.ErrNodeExists) {
 			return err
 		}
 	}
 	return play(c)
+}
+
+// again does something until its answer is not lost with the connection: it may be done twice.
+func again(ctx context.Context, do func() error) error {
+	for {
+		if err := do(); !errors.Is(err, zk.ErrConnectionLoss) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // submit hands tasks in and prints their results.
@@ -104,7 +117,8 @@ func submit(ctx context.Context, c *client.Client, texts []string, out io.Writer
 			return err
 		}
 		fmt.Fprintf(out, "%s: %s\n", name, result)
-		if err := c.Delete(ctx, status+"/"+name, -1); err != nil {
+		err = again(ctx, func() error { return c.Delete(ctx, status+"/"+name, -1) })
+		if err != nil && !errors.Is(err, zk.ErrNoNode) { // nobody else deletes it
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/conclave-project/conclave/election/fence"
 	"github.com/conclave-project/conclave/election/fence/znode"
 	"github.com/conclave-project/conclave/examples/internal/printed"
+	"github.com/conclave-project/conclave/zk"
 )
 
 // A task is done though its worker, its master and the servers' leader die.
@@ -79,6 +81,22 @@ func TestMasterThatWasReplacedGivesNothing(t *testing.T) {
 		}
 	case <-ctx.Done():
 		t.Error("the master goes on")
+	}
+}
+
+// A server that ends takes no client with it, which would read no more results.
+func TestLostAnswerEndsNoClient(t *testing.T) {
+	lost := fmt.Errorf("delete: %w", zk.ErrConnectionLoss)
+	for _, last := range []error{nil, zk.ErrNoNode} {
+		answers := []error{lost, lost, last}
+		err := again(t.Context(), func() error {
+			answer := answers[0]
+			answers = answers[1:]
+			return answer
+		})
+		if len(answers) > 0 || !errors.Is(err, last) {
+			t.Errorf("%v, and %d answers are left", err, len(answers))
+		}
 	}
 }
 
