@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +62,7 @@ type claim struct {
 	until     clock.Instant  // when the grant ends, as far as it was proved
 	history   *History       // as it was when the grant was taken up, nil if it could not be written
 	successor *Candidate     // that is ready, nil for none
+	ended     election.Reason
 }
 
 // New returns a backend on the store.
@@ -110,8 +112,8 @@ func (b *Backend) Close() error {
 	defer cancel()
 	var failed error
 	for _, c := range left {
-		if c.closed() {
-			continue
+		if c.closed() && !told[c] {
+			continue // its holder releases it
 		}
 		if err := b.Release(ctx, election.Grant{Claim: c.Claim}); !told[c] {
 			failed = errors.Join(failed, err)
@@ -238,6 +240,15 @@ func (c *claim) prove(grant election.Grant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.until = max(c.until, grant.Sent.Add(grant.Lease))
+}
+
+// reason notes why the grant is released, and returns why if that was said before: Close, which
+// releases again what could not be released, does not know.
+func (c *claim) reason(ended election.Reason) election.Reason {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = cmp.Or(ended, c.ended)
+	return c.ended
 }
 
 func (c *claim) proven() clock.Instant {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/electiontest"
 )
 
 // down is a store whose entries get no answer.
@@ -75,6 +76,63 @@ func TestCloseTellsOfAReleaseThatFailedOnce(t *testing.T) {
 			t.Errorf("Close returned %v; the failure was known: %v", err, known)
 		}
 	}
+}
+
+// failing is a store that releases nothing for a while.
+type failing struct {
+	*memory
+	fails bool
+}
+
+type failingEntry struct {
+	Entry
+	store *failing
+}
+
+func (f *failing) Entry(life context.Context, claim election.Claim) Entry {
+	return failingEntry{f.memory.Entry(life, claim), f}
+}
+
+func (e failingEntry) Leave(ctx context.Context, h *History, successor *Candidate) error {
+	if e.store.fails {
+		return errDown
+	}
+	return e.Entry.Leave(ctx, h, successor)
+}
+
+func (e failingEntry) Revoke(ctx context.Context) error {
+	if e.store.fails {
+		return errDown
+	}
+	return e.Entry.Revoke(ctx)
+}
+
+// TestCloseReleasesWhatCouldNotBeReleased: nobody else does any more, and others would wait
+// for the lease.
+func TestCloseReleasesWhatCouldNotBeReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &failing{memory: newMemory()}
+		store.now = electiontest.VirtualClock(1).Now
+		b := New(store, Options{Clock: electiontest.VirtualClock(1)})
+		grant, err := b.Acquire(t.Context(), newClaim(0, time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.fails = true
+		grant.Ended = election.ReasonResigned
+		if err := b.Release(t.Context(), grant); !errors.Is(err, errDown) {
+			t.Fatalf("Release returned %v", err)
+		}
+		store.fails = false
+		began := time.Now()
+		if err := b.Close(); err != nil || time.Since(began) >= closeLimit {
+			t.Errorf("Close returned %v after %v", err, time.Since(began))
+		}
+		sight, err := store.Observe(t.Context(), "jobs").Look(t.Context(), true)
+		if last := sight.History; err != nil || sight.Holder.Token != 0 || len(last) != 1 || last[0].Reason != "resigned" {
+			t.Errorf("after Close there is %+v, %v", sight, err)
+		}
+	})
 }
 
 // fixture is an election in memory: a leads, the others wait in their order.

@@ -100,7 +100,7 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	var err error
 	if c := b.claim(grant.Claim.Nonce); c != nil {
 		c.end()
-		b.stepDown(ctx, c, grant.Ended)
+		b.stepDown(ctx, c, c.reason(grant.Ended))
 		err = c.entry.Revoke(ctx)
 		b.forget(c, err != nil)
 	} else { // released before, or of another Backend
