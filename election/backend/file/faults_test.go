@@ -451,3 +451,12 @@ func TestFrozenNomineeDoesNotStallTheElection(t *testing.T) {
 		t.Errorf("the lock was left to the nominee for %v, not for %v", took, turnMax)
 	}
 }
+
+// TestNoDirectoryIsRefused: a variable that is not set would be the working directory of each
+// process, and each would lead there.
+func TestNoDirectoryIsRefused(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if _, err := New(""); err == nil {
+		t.Error("it elects in the working directory")
+	}
+}

@@ -86,6 +86,9 @@ func DefaultDir() (string, error) {
 // New returns a backend on the given directory, which is made if it does not
 // exist. All candidates of an election must be given the same directory.
 func New(dir string) (*Backend, error) {
+	if dir == "" { // that of the process: each would elect by itself
+		return nil, errors.New("file: no directory given; DefaultDir is the same for all programs of a user")
+	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("file: directory %q: %w", dir, err)
