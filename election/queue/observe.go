@@ -35,15 +35,15 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 				return
 			}
 			if b.life.Err() != nil {
-				yield(last, b.fail("observe", name, errClosed))
-				return
+				err = errClosed
 			}
 			if err == nil {
 				view = sight.view(name)
 			} else {
 				err = b.fail("observe", name, err)
 			}
-			if (first || failed != (err != nil) || !view.Equal(last)) && !yield(view, err) {
+			closed := errors.Is(err, election.ErrClosed)
+			if (first || failed != (err != nil) || closed || !view.Equal(last)) && !yield(view, err) || closed {
 				return
 			}
 			last, first, failed = view, false, err != nil

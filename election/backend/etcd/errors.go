@@ -15,6 +15,8 @@ var errNoKey = fmt.Errorf("%w: this candidate's key is gone", election.ErrLost)
 // Mark gives errors of etcd the marks of package election.
 func (s *store) Mark(err error) error {
 	switch {
+	case err != nil && s.client.Ctx().Err() != nil:
+		return election.Permanent(fmt.Errorf("%w; a client that is closed stays so (%w)", err, election.ErrClosed))
 	case errors.Is(err, rpctypes.ErrLeaseNotFound):
 		return fmt.Errorf("%w: %w", election.ErrLost, err)
 	case errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrUserEmpty),

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
 func TestURLAndEnvironmentMakeTheClient(t *testing.T) {
@@ -92,4 +94,15 @@ func TestLineValuesCompareAsPriorities(t *testing.T) {
 			t.Errorf("%q does not come before the next priority", value)
 		}
 	}
+}
+
+func TestClosedClientEndsRun(t *testing.T) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, Logger: zap.NewNop()})
+	if err == nil {
+		err = client.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.EndsWithItsClient(t, New(client, Options{}))
 }

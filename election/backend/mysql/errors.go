@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/go-sql-driver/mysql"
@@ -54,6 +55,8 @@ func (s *store) explain(what string, err error) error {
 	}
 	err = fmt.Errorf("%s table %s: %w", what, s.sql.table, err)
 	switch {
+	case strings.Contains(err.Error(), "sql: database is closed"):
+		return election.Permanent(fmt.Errorf("%w; what is closed stays so (%w)", err, election.ErrClosed))
 	case isNumber(err, databaseDenied, tableDenied, columnDenied):
 		return election.Permanent(fmt.Errorf("%w; let its owner run\n%s;\n%s;\ngrant select, insert, update on %s to the user of the candidates",
 			err, s.sql.ddl[0], s.sql.ddl[1], s.sql.table))

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -109,4 +110,16 @@ func TestNoVersionComesTwice(t *testing.T) {
 	if a, b := newVersion(), newVersion(); a == b || len(a) != 32 {
 		t.Errorf("%s, %s", a, b)
 	}
+}
+
+func TestClosedDatabaseEndsRun(t *testing.T) {
+	db, err := sql.Open("mysql", "me@tcp(127.0.0.1:1)/db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(db, Options{})
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.EndsWithItsClient(t, b)
 }

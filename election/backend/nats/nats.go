@@ -99,6 +99,9 @@ func New(js jetstream.JetStream, options Options) (*record.Backend, error) {
 }
 
 func newStore(js jetstream.JetStream, options Options) (*store, error) {
+	if options.Timeout < 0 || options.LeaseMax < 0 || options.Replicas < 0 {
+		return nil, errors.New("nats: Timeout, LeaseMax and Replicas must not be negative; leave them out for the defaults")
+	}
 	if options.Bucket == "" {
 		options.Bucket = BucketDefault
 	}

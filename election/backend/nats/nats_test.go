@@ -118,3 +118,11 @@ func TestReplicasInMemoryAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestNegativeOptionsAreRefused(t *testing.T) {
+	for _, o := range []Options{{Timeout: -1}, {LeaseMax: -1}, {Replicas: -1}} {
+		if _, err := newStore(nil, o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+}

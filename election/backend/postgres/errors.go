@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/conclave-project/conclave/election"
 )
@@ -47,6 +48,9 @@ func (s *store) explain(what string, err error) error {
 		return nil
 	}
 	err = fmt.Errorf("%s table %s: %w", what, s.sql.table, err)
+	if text := err.Error(); strings.Contains(text, "sql: database is closed") || strings.Contains(text, "closed pool") {
+		return election.Permanent(fmt.Errorf("%w; what is closed stays so (%w)", err, election.ErrClosed))
+	}
 	switch sqlState(err) {
 	case insufficientPrivilege:
 		return election.Permanent(fmt.Errorf("%w; let its owner run\n%s;\ngrant select, insert, update on %s to the role of the candidates",

@@ -216,6 +216,9 @@ func parseConfig(text string) (*pgx.ConnConfig, error) {
 }
 
 func newStore(db *sql.DB, options Options) (*store, error) {
+	if options.Timeout < 0 || options.LeaseMax < 0 {
+		return nil, errors.New("postgres: Timeout and LeaseMax must not be negative; leave them out for the defaults")
+	}
 	if options.Table == "" {
 		options.Table = TableDefault
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 func TestMain(m *testing.M) { storetest.Opener(Open).Main(m) }
@@ -110,5 +112,37 @@ func TestVersionsAreRandomUUIDs(t *testing.T) {
 	a, b := newVersion(), newVersion()
 	if a == b || len(a) != 36 || a[14] != '4' {
 		t.Errorf("%s, %s", a, b)
+	}
+}
+
+func TestClosedDatabaseEndsRun(t *testing.T) {
+	db, err := sql.Open("pgx", "postgres://me@127.0.0.1:1/db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := New(db, Options{})
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.EndsWithItsClient(t, b)
+	pool, err := pgxpool.New(t.Context(), "postgres://me@127.0.0.1:1/db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err = NewPool(pool, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	pool.Close()
+	storetest.EndsWithItsClient(t, b)
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNegativeOptionsAreRefused(t *testing.T) {
+	for _, o := range []Options{{Timeout: -1}, {LeaseMax: -1}} {
+		if _, err := newStore(nil, o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
 	}
 }

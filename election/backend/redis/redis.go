@@ -104,6 +104,9 @@ func New(client redis.UniversalClient, options Options) (*record.Backend, error)
 }
 
 func newStore(client redis.UniversalClient, options Options) (*store, error) {
+	if options.Timeout < 0 || options.LeaseMax < 0 || options.Replicas < 0 {
+		return nil, errors.New("redis: Timeout, LeaseMax and Replicas must not be negative; leave them out for the defaults")
+	}
 	if options.Key == "" {
 		options.Key = KeyDefault
 	}

@@ -95,3 +95,20 @@ func TestAnswersOfAnotherShapeAreErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestClosedClientEndsRun(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	b, err := New(client, Options{})
+	if err = errors.Join(err, client.Close()); err != nil {
+		t.Fatal(err)
+	}
+	storetest.EndsWithItsClient(t, b)
+}
+
+func TestNegativeOptionsAreRefused(t *testing.T) {
+	for _, o := range []Options{{Timeout: -1}, {LeaseMax: -1}, {Replicas: -1}} {
+		if _, err := New(redis.NewClient(&redis.Options{}), o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+}

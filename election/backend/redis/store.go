@@ -224,6 +224,9 @@ func (s *store) explain(what string, err error) error {
 		kind = "NOPERM"
 	}
 	err = fmt.Errorf("%s hash %s: %w", what, s.options.Key, err)
+	if _, one := s.client.(*redis.Client); one && errors.Is(err, redis.ErrClosed) { // a cluster's closes some of many
+		return election.Permanent(fmt.Errorf("%w; a client that is closed stays so (%w)", err, election.ErrClosed))
+	}
 	switch kind {
 	case "NOAUTH", "WRONGPASS":
 		return election.Permanent(fmt.Errorf("%w; credentials come from the URL or REDISCLI_AUTH", err))

@@ -49,6 +49,8 @@ func (s *store) explain(what string, err error) error {
 	}
 	err = fmt.Errorf("%s table %s: %w", what, s.sql.table, err)
 	switch {
+	case says(err, "sql: database is closed"):
+		return election.Permanent(fmt.Errorf("%w; what is closed stays so (%w)", err, election.ErrClosed))
 	case errors.Is(err, errMoved):
 	case isBusy(err):
 		return fmt.Errorf("%w; somebody holds a transaction open, or is frozen within one", err)

@@ -1,0 +1,28 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/internal/awaittest"
+)
+
+// EndsWithItsClient checks that nobody campaigns or waits on a backend whose client its owner
+// has closed: no attempt would ever succeed.
+func EndsWithItsClient(t *testing.T, b election.Backend) {
+	t.Helper()
+	e, err := election.New(b, "closed", election.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := awaittest.Within(t)
+	err = e.Run(ctx, func(context.Context, election.Leadership) error { return nil })
+	_, waited := e.WaitLeader(ctx)
+	for _, err := range []error{err, waited} {
+		if !errors.Is(err, election.ErrPermanent) || !errors.Is(err, election.ErrClosed) {
+			t.Errorf("it ends with %v", err)
+		}
+	}
+}
