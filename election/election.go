@@ -194,7 +194,8 @@ func (e *Elector) Options() Options {
 
 // Resign asks to end the present leadership and waits until it has been released, or is
 // left to expire because the store could not be told in time (EventReleaseFailed), or the
-// context ends. Without a leadership it returns ErrNotLeader.
+// context ends. Without a leadership it returns ErrNotLeader. The function, which it would
+// wait for, calls Leadership.Resign.
 func (e *Elector) Resign(ctx context.Context) error {
 	e.mu.Lock()
 	r := e.run
