@@ -238,6 +238,16 @@ func (s *Store) lock() error {
 	return nil
 }
 
+// There fails if a name of the directories does not lead to those that were opened any more.
+func (s *Store) There() error {
+	for i, lock := range s.locks {
+		if err := vfs.Leads(s.dirs()[i], lock); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *Store) removeTemps() error {
 	names, err := s.fs.List(s.snapDir)
 	if err != nil {

@@ -106,6 +106,15 @@ func (d *Disk) Store() *datadir.Store { return d.store }
 // Log is the open log: its space, and where a new segment begins.
 func (d *Disk) Log() *txnlog.Log { return d.log }
 
+// There fails if the directories, or the files that are written next, have lost their names:
+// no start would find what is written then.
+func (d *Disk) There() error {
+	if err := d.store.There(); err != nil || d.log == nil {
+		return err
+	}
+	return d.log.There()
+}
+
 // Close closes the log and frees the directories.
 func (d *Disk) Close() error {
 	err := d.closeLog()

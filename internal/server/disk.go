@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/replicadisk"
 	"github.com/conclave-project/conclave/internal/txn"
@@ -29,6 +30,7 @@ type disk struct {
 	ready chan struct{}
 	eased chan struct{} // a token when something has been written
 	full  bool
+	seen  clock.Instant // when the files were last seen under their names
 	sync  syncStats
 }
 
@@ -122,6 +124,11 @@ func (s *Server) runDisk() {
 // carryOut does all operations, in order. It fails with errStopped if the server
 // ends while some of them wait for space.
 func (s *Server) carryOut(ops []diskWork, roll bool) error {
+	if s.cfg.Clock.Now().Sub(s.disk.seen) >= spaceRetry {
+		if err := s.untilThere(); err != nil {
+			return err
+		}
+	}
 	if roll {
 		s.disk.data.Log().Roll()
 	}
@@ -152,6 +159,9 @@ func (s *Server) carryOut(ops []diskWork, roll bool) error {
 // changed, and until then nobody is promised anything.
 func (s *Server) do(w *diskWork) (*replica.Event, error) {
 	for {
+		if err := s.untilThere(); err != nil {
+			return nil, err
+		}
 		began := s.cfg.Clock.Now()
 		event, err := s.disk.data.Do(&w.DiskOp, w.snapshot)
 		if !w.Kind.Repeatable() || !errors.Is(err, vfs.ErrNoSpace) {
@@ -160,6 +170,22 @@ func (s *Server) do(w *diskWork) (*replica.Event, error) {
 		s.noteSpace(err)
 		if !s.pause(max(spaceRetry, s.cfg.Clock.Now().Sub(began))) { // a large snapshot takes its time to find out
 			return nil, errStopped
+		}
+	}
+}
+
+// untilThere waits while the files do not have their names: no start would find what is
+// written then. It fails with errStopped if the server ends meanwhile.
+func (s *Server) untilThere() error {
+	for {
+		err := s.disk.data.There()
+		s.disk.seen = s.cfg.Clock.Now()
+		if err == nil {
+			return nil
+		}
+		s.noteSpace(err)
+		if !s.pause(spaceRetry) {
+			return errStopped
 		}
 	}
 }
@@ -373,6 +399,9 @@ func (s *Server) noteSpace(err error) {
 	}
 	s.inbox.put(replica.Event{Kind: replica.EventDisk, Full: full})
 	switch {
+	case full && !errors.Is(err, vfs.ErrNoSpace):
+		s.cfg.Logger.Error("the files of this server have gone: what it would write no start could find, so it does as on a full disk; "+
+			"put them back, or see docs/operations.md, Files that have gone, before you stop it", "error", err)
 	case !full:
 		s.cfg.Logger.Info("disk has space again", "dir", s.LogDir())
 	case s.cfg.Ensemble == nil:

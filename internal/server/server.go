@@ -228,6 +228,7 @@ func (s *Server) runTicks() {
 		select {
 		case <-timer.C():
 			s.inbox.put(replica.Event{Kind: replica.EventTick})
+			s.disk.signal() // it looks whether its files are there
 			s.expireHandshakes()
 			s.tellBusy()
 		case <-s.done.Done():

@@ -56,6 +56,19 @@ func Segments(fsys vfs.FS, dir string) ([]Segment, error) {
 	return segments, nil
 }
 
+// There fails if the file that the next records go to has lost its name.
+func (l *Log) There() error {
+	if l.reserve != nil {
+		if err := vfs.Leads(filepath.Join(l.dir, reserveName), l.reserve); err != nil {
+			return err
+		}
+	}
+	if l.file == nil {
+		return nil
+	}
+	return vfs.Leads(l.name, l.file)
+}
+
 // covering drops the segments that end before the record after after: all but
 // the last of those whose first zxid is not greater than after.
 func covering(segments []Segment, after zk.Zxid) []Segment {

@@ -26,6 +26,16 @@ func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
 	return content, nil
 }
 
+// Leads fails if name does not lead any more to what was opened by it, a File or a lock: it
+// was removed or renamed, or its disk was unmounted. A file system that cannot tell is
+// trusted.
+func Leads(name string, opened any) error {
+	if o, ok := opened.(interface{ Leads(name string) error }); ok {
+		return o.Leads(name)
+	}
+	return nil
+}
+
 // ReplaceFile puts content under name so that after a crash either the old or
 // the new content is found, whole: it writes temp in the same directory, syncs
 // it, renames it over name and syncs the directory. On an error before the

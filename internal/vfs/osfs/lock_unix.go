@@ -20,7 +20,7 @@ func lock(dir string) (io.Closer, error) {
 	}
 	err = syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
-		return d, nil
+		return &file{d}, nil
 	}
 	_ = d.Close()
 	if errors.Is(err, syscall.EWOULDBLOCK) {

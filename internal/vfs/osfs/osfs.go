@@ -145,6 +145,21 @@ func (f *file) Size() (int64, error) {
 	return info.Size(), nil
 }
 
+var errOther = errors.New("it is not what it was, but something else")
+
+// Leads fails if name does not lead to this file any more (vfs.Leads).
+func (f *file) Leads(name string) error {
+	own, err := f.Stat()
+	if err != nil {
+		return mark(err)
+	}
+	named, err := os.Stat(name)
+	if err == nil && !os.SameFile(own, named) {
+		err = &os.PathError{Op: "stat", Path: name, Err: errOther}
+	}
+	return mark(err)
+}
+
 func (f *file) Sync() error { return mark(datasync(f.File)) }
 
 func (f *file) Truncate(size int64) error { return mark(f.File.Truncate(size)) }

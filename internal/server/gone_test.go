@@ -1,0 +1,95 @@
+package server
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/vfs/osfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// A file without a name takes writes and syncs, and no start finds them. What is in memory is
+// all that there is: the server keeps it, and says so.
+func TestServerAcknowledgesNothingThatIsInFilesWithoutNames(t *testing.T) {
+	aside := func(dir string) string { return dir + ".aside" }
+	for _, c := range []struct {
+		what       string
+		lose, back func(dir string) error
+	}{
+		{"the directory is renamed",
+			func(dir string) error { return os.Rename(dir, aside(dir)) },
+			func(dir string) error { return os.Rename(aside(dir), dir) }},
+		{"another takes its place",
+			func(dir string) error {
+				if err := os.Rename(dir, aside(dir)); err != nil {
+					return err
+				}
+				return os.Mkdir(dir, 0o700)
+			},
+			func(dir string) error {
+				if err := os.Remove(dir); err != nil {
+					return err
+				}
+				return os.Rename(aside(dir), dir)
+			}},
+		{"the log is renamed",
+			func(dir string) error { return os.Rename(filepath.Join(dir, "log.1"), aside(dir)) },
+			func(dir string) error { return os.Rename(aside(dir), filepath.Join(dir, "log.1")) }},
+		{"the directory is removed", os.RemoveAll, nil},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			data, now, log := t.TempDir(), clock.NewManual(0), &awaittest.Log{}
+			s := start(t, osfs.New(), func(cfg *Config) {
+				cfg.DataDir, cfg.Clock, cfg.Logger = data, now, slog.New(slog.NewTextHandler(log, nil))
+			})
+			p := dial(t, s, nil)
+			p.must(zk.OK, create("/n", "kept", 0))
+			if err := c.lose(s.LogDir()); err != nil {
+				t.Fatal(err)
+			}
+			awaittest.Until(t, "it is known", func() bool {
+				now.Advance(s.cfg.TickTime)
+				return s.diskFull.Load()
+			})
+			if !strings.Contains(log.String(), "the files of this server have gone") || strings.Contains(log.String(), "disk is full") {
+				t.Errorf("the log says:\n%s", log)
+			}
+			p.must(zk.ErrNotReadOnly, zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1})
+			p.must(zk.OK, zk.Request{Op: zk.OpGetData, Path: "/n"})
+			if c.back == nil {
+				return // the end is clean all the same
+			}
+			if err := c.back(s.LogDir()); err != nil {
+				t.Fatal(err)
+			}
+			awaittest.Until(t, "writes are accepted again", func() bool {
+				now.Advance(spaceRetry / 4)
+				code, _ := p.do(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1})
+				return code == zk.OK
+			})
+		})
+	}
+}
+
+// No epoch is promised in a directory that no start would find.
+func TestNoEpochGoesIntoADirectoryThatIsGone(t *testing.T) {
+	data := t.TempDir()
+	s, err := New(testConfig(osfs.New(), func(c *Config) { c.DataDir = data }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := os.Rename(s.LogDir(), s.LogDir()+".aside"); err != nil {
+		t.Fatal(err)
+	}
+	s.stop(nil)
+	if _, err := s.do(&diskWork{DiskOp: replica.DiskOp{Kind: replica.DiskSetAccepted, Epoch: 7}}); err != errStopped {
+		t.Errorf("%v", err)
+	}
+}
