@@ -19,6 +19,7 @@ const (
 	refusedHint   = "the server refuses this client: --tls-cert FILE, or CONCLAVE_TLS_CERT, names a certificate that it accepts"
 	speaksTLSHint = "that port speaks TLS: write zk+tls://HOST:PORT, with --tls-ca for the authority of its certificate"
 	speaksNoTLS   = "that port does not speak TLS: write zk://HOST:PORT, or the port of the server that does"
+	unprovedHint  = "the section Client of --jaas does not prove who this client is: with Kerberos, zookeeper/HOST must be a principal, where HOST is as in --server, and the KDC must know the keys or the ticket that the section names"
 	maybeTLSHint  = "; or does this port speak TLS? Write zk+tls:// for one that does, zk:// for one that does not"
 )
 
@@ -54,6 +55,8 @@ func unsessionedHint(ctx context.Context, err error, addresses []string, overTLS
 		return certificateHint(err)
 	case overTLS && alerted(err):
 		return refusedHint
+	case errors.As(err, &unproved{}):
+		return unprovedHint
 	}
 	for _, address := range addresses {
 		switch speaks, told := speaksTLS(ctx, address, overTLS); {

@@ -36,5 +36,27 @@ func (f *saslFlag) proof() (proofFunc, error) {
 	if err != nil {
 		return nil, cli.Usage(hint, "%w", err)
 	}
-	return func(ctx context.Context, host string) (client.Proof, error) { return begin(ctx, "zookeeper/"+host) }, nil
+	return func(ctx context.Context, host string) (client.Proof, error) {
+		p, err := begin(ctx, "zookeeper/"+host)
+		if err != nil {
+			return nil, unproved{err}
+		}
+		return provingClient{p}, nil
+	}, nil
+}
+
+// unproved is an error of this side of a proof: what --jaas names does not prove who this client is.
+type unproved struct{ error }
+
+func (e unproved) Unwrap() error { return e.error }
+
+// provingClient is a proof that marks its errors.
+type provingClient struct{ client.Proof }
+
+func (p provingClient) Next(token []byte) ([]byte, bool, error) {
+	answer, done, err := p.Proof.Next(token)
+	if err != nil {
+		err = unproved{err}
+	}
+	return answer, done, err
 }
