@@ -157,7 +157,7 @@ func (x *moving) digests(ctx context.Context, address string) (migrate.Digests, 
 
 // awaitInSync waits until all servers but one have what a leader had when it was asked. If
 // digests are to be compared, it is an error if one of them does not tell any.
-func (x *moving) awaitInSync(ctx context.Context, but quorum.ID, limit time.Duration, digests bool) error {
+func (x *moving) awaitInSync(ctx context.Context, say func(string, ...any), but quorum.ID, limit time.Duration, digests bool) error {
 	var last uint64
 	for _, g := range x.look(ctx) {
 		if uint32(g.zxid()) != 0 { // no transaction has the zxid with which a leader begins an epoch
@@ -169,9 +169,12 @@ func (x *moving) awaitInSync(ctx context.Context, but quorum.ID, limit time.Dura
 			}
 		}
 	}
-	return poll(ctx, limit, fmt.Sprintf("not all other servers have come to zxid %#x", last), func() (bool, error) {
+	behind := quorum.ID(0)
+	text := func() string { return fmt.Sprintf("server %d has not come to zxid %#x", behind, last) }
+	return poll(ctx, limit, say, text, func() (bool, error) {
 		for _, g := range x.look(ctx) {
 			if g.id != but && g.Serves() && !g.Full && g.zxid() < last { // a full one is counted out, see migrate.Next
+				behind = g.id
 				return false, nil
 			}
 		}
@@ -181,10 +184,11 @@ func (x *moving) awaitInSync(ctx context.Context, but quorum.ID, limit time.Dura
 
 // verify waits until a server that was started is one of the ensemble, with its tree and
 // its sessions.
-func (x *moving) verify(ctx context.Context, id quorum.ID, to migrate.Kind, limit time.Duration, digests bool) (*exchanged, error) {
+func (x *moving) verify(ctx context.Context, say func(string, ...any), id quorum.ID, to migrate.Kind, limit time.Duration, digests bool) (*exchanged, error) {
 	var done *exchanged
 	var base, before uint64
-	err := poll(ctx, limit, "it does not serve with the zxid, the sessions and a digest of the others", func() (bool, error) {
+	var why string
+	err := poll(ctx, limit, say, func() string { return why }, func() (bool, error) {
 		var one, other *glimpse
 		newest := uint64(0)
 		for _, g := range x.look(ctx) {
@@ -196,9 +200,10 @@ func (x *moving) verify(ctx context.Context, id quorum.ID, to migrate.Kind, limi
 				other = &g
 			}
 		}
-		if !one.Serves() || one.Kind != to || other == nil {
+		if why = missing(one, other, to); why != "" {
 			return false, nil
 		}
+		why = "it serves without the zxid, the sessions or a digest of the others"
 		if base == 0 {
 			base = newest
 		}
@@ -217,6 +222,21 @@ func (x *moving) verify(ctx context.Context, id quorum.ID, to migrate.Kind, limi
 		return x.compare(ctx, done, one, other, base, quiet)
 	})
 	return done, err
+}
+
+// missing is what a server that was started lacks to be compared with another, "" for nothing.
+func missing(one, other *glimpse, to migrate.Kind) string {
+	switch {
+	case one.Error != "":
+		return one.Error
+	case !one.Serves():
+		return "it serves nobody; its log says what it waits for"
+	case one.Kind != to:
+		return fmt.Sprintf("it is one of %s", one.Kind)
+	case other == nil:
+		return "no other server serves"
+	}
+	return ""
 }
 
 // compare compares the digests that two servers remember of zxids above base. Where nobody

@@ -142,7 +142,7 @@ func (v *migrateRun) step(ctx context.Context, c *cobra.Command, x *moving, step
 	say := func(format string, args ...any) {
 		fmt.Fprintf(c.ErrOrStderr(), "conclave: server %d (%s): %s\n", id, address, fmt.Sprintf(format, args...))
 	}
-	if err := x.awaitInSync(ctx, id, v.wait, !v.withoutDigests); err != nil {
+	if err := x.awaitInSync(ctx, say, id, v.wait, !v.withoutDigests); err != nil {
 		return nil, err
 	}
 	if again, err := migrate.Next(x.servers(ctx), x.config.Quorum(), v.to); err != nil || again == nil || again.Server.ID != id {
@@ -156,7 +156,7 @@ func (v *migrateRun) step(ctx context.Context, c *cobra.Command, x *moving, step
 	} else if err := v.shell(ctx, c, v.start, step, address); err != nil {
 		return nil, err
 	}
-	done, err := x.verify(ctx, id, v.to, v.limit(), !v.withoutDigests)
+	done, err := x.verify(ctx, say, id, v.to, v.limit(), !v.withoutDigests)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (v *migrateRun) halt(ctx context.Context, c *cobra.Command, x *moving, step
 			return err
 		}
 	}
-	return poll(ctx, v.limitOfStop(), "its port for clients is still open", func() (bool, error) { return !x.listens(ctx, address), nil })
+	return poll(ctx, v.limitOfStop(), say, func() string { return "its port for clients is still open" }, func() (bool, error) { return !x.listens(ctx, address), nil })
 }
 
 func (v *migrateRun) limitOfStop() time.Duration {
@@ -210,17 +210,27 @@ func (v *migrateRun) shell(ctx context.Context, c *cobra.Command, template strin
 	return nil
 }
 
-// poll asks until it is so; otherwise says what is still wrong at the end of the limit.
-func poll(ctx context.Context, limit time.Duration, otherwise string, condition func() (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %v: %s", limit, otherwise))
+// sayAfter is how long poll waits in silence.
+const sayAfter = 10 * time.Second
+
+// poll asks until it is so; otherwise is what is still wrong. That is said after a while, and is the
+// error at the end of the limit.
+func poll(ctx context.Context, limit time.Duration, say func(string, ...any), otherwise func() string, condition func() (bool, error)) error {
+	ending, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	told := time.After(sayAfter)
 	for {
 		if is, err := condition(); is || err != nil {
 			return err
 		}
 		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-ending.Done():
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("not within %v: %s", limit, otherwise())
+		case <-told:
+			say("still waiting: %s", otherwise())
 		case <-time.After(lookEvery):
 		}
 	}

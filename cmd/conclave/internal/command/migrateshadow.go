@@ -239,13 +239,14 @@ func (v *migrateShadow) observe(ctx context.Context, c *cobra.Command, x *moving
 		return x.own(ctx, id), ctx.Err()
 	}
 	var first glimpse
-	if err := poll(ctx, v.wait, "the observer does not serve", func() (is bool, err error) {
+	say := func(format string, args ...any) { fmt.Fprintf(c.ErrOrStderr(), "conclave: "+format+"\n", args...) }
+	if err := poll(ctx, v.wait, say, func() string { return "the observer does not serve" }, func() (is bool, err error) {
 		first, err = seen()
 		return first.standing.Mode == "observer", err
 	}); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "conclave: observes from zxid %s\n", first.Zxid)
+	say("observes from zxid %s", first.Zxid)
 	var base uint64
 	for _, g := range x.look(ctx) {
 		base = max(base, g.zxid())
