@@ -111,12 +111,14 @@ func sameDir(a, b string) bool {
 // fileSettings are the flags that say how long records may be, and what else a
 // start would know of the files.
 type fileSettings struct {
-	config    string
-	maxBuffer int
+	config     string
+	properties []string
+	maxBuffer  int
 }
 
 func (f *fileSettings) add(c *cobra.Command) {
 	c.Flags().StringVarP(&f.config, "config", "c", "", "zoo.cfg of the server")
+	c.Flags().StringArrayVarP(&f.properties, "define", "D", nil, "name=value, which the server is started with beside --config; may be repeated")
 	c.Flags().IntVar(&f.maxBuffer, "max-buffer", 0, "jute.maxbuffer in bytes, where it is not in the zoo.cfg; records may be twice as long")
 }
 
@@ -125,8 +127,11 @@ func (f *fileSettings) add(c *cobra.Command) {
 func (f *fileSettings) read() (server.Config, error) {
 	cfg := server.Default()
 	cfg.ExtendedTypes = true
+	if f.config == "" && len(f.properties) > 0 {
+		return cfg, cli.Usage("name the zoo.cfg of the server by --config", "-D is a setting beside those of a file")
+	}
 	if f.config != "" {
-		config, err := (&serve{config: f.config}).readFile()
+		config, err := (&serve{config: f.config, properties: f.properties}).readFile()
 		if err != nil {
 			return cfg, err
 		}

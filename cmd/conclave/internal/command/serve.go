@@ -280,13 +280,17 @@ func (v *serve) read(c *cobra.Command, args []string) (*zoocfg.Config, error) {
 	return readEntries(entries)
 }
 
-// readFile reads the file and the environment alone.
+// readFile reads the file, the environment and the settings of -D.
 func (v *serve) readFile() (*zoocfg.Config, error) {
 	entries, err := v.file()
 	if err != nil {
 		return nil, err
 	}
-	return readEntries(append(zoocfg.Environment(os.Getenv), entries...))
+	given, err := v.defined()
+	if err != nil {
+		return nil, err
+	}
+	return readEntries(append(append(zoocfg.Environment(os.Getenv), entries...), given...))
 }
 
 func readEntries(entries []zoocfg.Entry) (*zoocfg.Config, error) {
@@ -351,6 +355,12 @@ func (v *serve) commandLine(c *cobra.Command, args []string) ([]zoocfg.Entry, er
 			entries = append(entries, zoocfg.Entry{Key: s.key, Value: value})
 		}
 	}
+	defined, err := v.defined()
+	return append(entries, defined...), err
+}
+
+// defined are the settings of -D.
+func (v *serve) defined() (entries []zoocfg.Entry, err error) {
 	for _, text := range v.properties {
 		entry, err := zoocfg.Property(text)
 		if err != nil {
