@@ -30,6 +30,7 @@ type disk struct {
 	ready chan struct{}
 	eased chan struct{} // a token when something has been written
 	full  bool
+	gone  bool          // it counts as full: its files have lost their names
 	seen  clock.Instant // when the files were last seen under their names
 	sync  syncStats
 }
@@ -389,19 +390,22 @@ func (s *Server) checkSpace() error {
 // space, or nil.
 func (s *Server) noteSpace(err error) {
 	full := err != nil
-	if full == s.disk.full {
+	gone, was := full && !errors.Is(err, vfs.ErrNoSpace), s.disk.gone
+	if full == s.disk.full && gone == was {
 		return
 	}
-	s.disk.full = full
+	s.disk.full, s.disk.gone = full, gone
 	s.diskFull.Store(full)
 	if full {
 		s.snaps.purgeSoon()
 	}
 	s.inbox.put(replica.Event{Kind: replica.EventDisk, Full: full})
 	switch {
-	case full && !errors.Is(err, vfs.ErrNoSpace):
+	case gone:
 		s.cfg.Logger.Error("the files of this server have gone: what it would write no start could find, so it does as on a full disk; "+
 			"put them back, or see docs/operations.md, Files that have gone, before you stop it", "error", err)
+	case !full && was:
+		s.cfg.Logger.Info("the files of this server are back", "dir", s.LogDir())
 	case !full:
 		s.cfg.Logger.Info("disk has space again", "dir", s.LogDir())
 	case s.cfg.Ensemble == nil:

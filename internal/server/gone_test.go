@@ -10,6 +10,7 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/awaittest"
 	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -55,9 +56,9 @@ func TestServerAcknowledgesNothingThatIsInFilesWithoutNames(t *testing.T) {
 			}
 			awaittest.Until(t, "it is known", func() bool {
 				now.Advance(s.cfg.TickTime)
-				return s.diskFull.Load()
+				return s.diskFull.Load() && strings.Contains(log.String(), "the files of this server have gone")
 			})
-			if !strings.Contains(log.String(), "the files of this server have gone") || strings.Contains(log.String(), "disk is full") {
+			if strings.Contains(log.String(), "disk is full") {
 				t.Errorf("the log says:\n%s", log)
 			}
 			p.must(zk.ErrNotReadOnly, zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1})
@@ -73,7 +74,31 @@ func TestServerAcknowledgesNothingThatIsInFilesWithoutNames(t *testing.T) {
 				code, _ := p.do(zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1})
 				return code == zk.OK
 			})
+			awaittest.Until(t, "it is said", func() bool { return strings.Contains(log.String(), "the files of this server are back") })
 		})
+	}
+}
+
+// Files that go while the disk is full are told as well, and so is a disk that is full when they are back.
+func TestGoneAndFullAreToldApart(t *testing.T) {
+	log := &awaittest.Log{}
+	s, err := New(testConfig(vfs.NewMem(), func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	gone := os.ErrNotExist
+	for _, err := range []error{vfs.ErrNoSpace, gone, vfs.ErrNoSpace, nil, gone, gone, nil, nil} {
+		s.noteSpace(err)
+		if s.diskFull.Load() != (err != nil) {
+			t.Errorf("%v: full is %v", err, s.diskFull.Load())
+		}
+	}
+	awaittest.Until(t, "the last line", func() bool { return strings.Contains(log.String(), "are back") })
+	for text, want := range map[string]int{"disk is full": 2, "files of this server have gone": 2, "has space again": 1, "are back": 1} {
+		if n := strings.Count(log.String(), text); n != want {
+			t.Errorf("%q is %d times in the log, want %d:\n%s", text, n, want, log)
+		}
 	}
 }
 
