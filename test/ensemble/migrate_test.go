@@ -66,6 +66,8 @@ func TestMigrateCommandOnAQuietEnsemble(t *testing.T) {
 			must(t, m.s.e.Start(t.Context()))
 			m.run("run")
 			m.all(servers.Conclave())
+			m.run("back") // to a leader to which nobody has written yet
+			m.all(m.from)
 		})
 	}
 }

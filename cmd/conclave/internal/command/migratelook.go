@@ -155,14 +155,23 @@ func (x *moving) digests(ctx context.Context, address string) (migrate.Digests, 
 	return all, err
 }
 
+// newest returns the zxid of the newest transaction that servers tell, 0 if none does. A leader of Apache's
+// tells the zxid with which it has begun its epoch until there is a transaction, and others may never come to that.
+func newest(all []glimpse) (last uint64) {
+	for _, g := range all {
+		if uint32(g.zxid()) != 0 {
+			last = max(last, g.zxid())
+		}
+	}
+	return last
+}
+
 // awaitInSync waits until all servers but one have what a leader had when it was asked. If
 // digests are to be compared, it is an error if one of them does not tell any.
 func (x *moving) awaitInSync(ctx context.Context, say func(string, ...any), but quorum.ID, limit time.Duration, digests bool) error {
-	var last uint64
-	for _, g := range x.look(ctx) {
-		if uint32(g.zxid()) != 0 { // no transaction has the zxid with which a leader begins an epoch
-			last = max(last, g.zxid())
-		}
+	all := x.look(ctx)
+	last := newest(all)
+	for _, g := range all {
 		if digests && g.Serves() {
 			if _, err := x.digests(ctx, g.standing.Server); err != nil {
 				return err
@@ -190,9 +199,9 @@ func (x *moving) verify(ctx context.Context, say func(string, ...any), id quorum
 	var why string
 	err := poll(ctx, limit, say, func() string { return why }, func() (bool, error) {
 		var one, other *glimpse
-		newest := uint64(0)
-		for _, g := range x.look(ctx) {
-			newest = max(newest, g.zxid())
+		all := x.look(ctx)
+		last := newest(all)
+		for _, g := range all {
 			switch {
 			case g.id == id:
 				one = &g
@@ -205,7 +214,7 @@ func (x *moving) verify(ctx context.Context, say func(string, ...any), id quorum
 		}
 		why = "it serves without the zxid, the sessions or a digest of the others"
 		if base == 0 {
-			base = newest
+			base = cmp.Or(last, one.zxid())
 		}
 		if to == migrate.Conclave && one.Mntr["zk_digest_mismatches_count"] > "0" {
 			return false, differs(fmt.Errorf("it has counted %s mismatches of its digest with its leader's", one.Mntr["zk_digest_mismatches_count"]))
@@ -217,8 +226,8 @@ func (x *moving) verify(ctx context.Context, say func(string, ...any), id quorum
 		if !digests {
 			return true, nil
 		}
-		quiet := newest == before
-		before = newest
+		quiet := last == before
+		before = last
 		return x.compare(ctx, done, one, other, base, quiet)
 	})
 	return done, err

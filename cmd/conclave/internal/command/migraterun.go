@@ -100,6 +100,9 @@ func (v *migrateRun) run(c *cobra.Command, _ []string) error {
 	}
 	for {
 		step, err := migrate.Next(x.servers(ctx), x.config.Quorum(), v.to)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		var refusal *migrate.Refusal
 		if errors.As(err, &refusal) {
 			return cli.Failed(err, refusal.Hint)
@@ -108,7 +111,10 @@ func (v *migrateRun) run(c *cobra.Command, _ []string) error {
 			return err
 		}
 		done, err := v.step(ctx, c, x, step)
-		if err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return context.Cause(ctx) // what was under way then may say anything
+		case err != nil:
 			return v.failed(step, err)
 		}
 		if err := p.Line(done, done.text()); err != nil {
@@ -119,9 +125,6 @@ func (v *migrateRun) run(c *cobra.Command, _ []string) error {
 
 // failed says how to go on, or back.
 func (v *migrateRun) failed(step *migrate.Step, err error) error {
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
 	failed := &cli.Error{Err: fmt.Errorf("server %d: %w", step.Server.ID, err), Exit: cli.ExitFailed}
 	var own *cli.Error
 	if errors.As(err, &own) {

@@ -56,3 +56,20 @@ func TestWhatAServerLacksIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// A leader of Apache's that nobody has written to is at a zxid that no transaction has.
+func TestNewestIsATransaction(t *testing.T) {
+	for want, zxids := range map[uint64][]string{
+		0x200000582: {"0x200000582", "0x300000000", "0x200000580", ""},
+		0x300000001: {"0x200000582", "0x300000001"},
+		0:           {"0x300000000", "0x0", ""},
+	} {
+		all := make([]glimpse, len(zxids))
+		for i, zxid := range zxids {
+			all[i].Zxid = zxid
+		}
+		if got := newest(all); got != want {
+			t.Errorf("of %q %#x, want %#x", zxids, got, want)
+		}
+	}
+}
