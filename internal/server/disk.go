@@ -396,7 +396,7 @@ func (s *Server) noteSpace(err error) {
 	}
 	s.disk.full, s.disk.gone = full, gone
 	s.diskFull.Store(full)
-	if full {
+	if full && !gone {
 		s.snaps.purgeSoon()
 	}
 	s.inbox.put(replica.Event{Kind: replica.EventDisk, Full: full})
