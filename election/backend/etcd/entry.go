@@ -47,7 +47,12 @@ func (e *entry) mine() clientv3.Cmp {
 const answerLimit = 5 * time.Second
 
 func (e *entry) limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, min(answerLimit, e.claim.Lease))
+	ctx, cancel := context.WithTimeout(ctx, min(answerLimit, e.claim.Lease))
+	stop := context.AfterFunc(e.client.Ctx(), cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // Create makes the lease, of whole seconds, and not less than what the servers
@@ -56,6 +61,8 @@ func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
 	seconds, sent := int64((e.claim.Lease+time.Second-1)/time.Second), e.now()
+	// Once (etcd-D8): a second request that comes after the lease was revoked would make it again, for
+	// keys that are still on their way.
 	granted, err := e.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: seconds, ID: int64(e.lease)})
 	if err = rpctypes.Error(err); err != nil && !errors.Is(err, rpctypes.ErrLeaseExist) {
 		return queue.Lease{}, err
@@ -77,8 +84,7 @@ func (e *entry) Enter(ctx context.Context) error {
 		key := e.keys.metadata(e.claim.Election, e.key)
 		puts = append(puts, clientv3.OpPut(key, string(e.claim.Metadata), clientv3.WithLease(e.lease)))
 	}
-	answer, err := e.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(e.key), "=", 0)).
+	answer, err := e.txn(ctx, clientv3.Compare(clientv3.CreateRevision(e.key), "=", 0)).
 		Then(puts...).
 		Else(clientv3.OpGet(e.key, clientv3.WithKeysOnly())).
 		Commit()
@@ -95,7 +101,9 @@ func (e *entry) Enter(ctx context.Context) error {
 
 // Renew extends the lease (etcd-D5).
 func (e *entry) Renew(ctx context.Context) (queue.Lease, error) {
-	return e.keepAlives.renew(ctx, int64(e.lease))
+	return hedged(ctx, e.store, e.patience(), func(ctx context.Context) (queue.Lease, error) {
+		return e.keepAlives.renew(ctx, int64(e.lease))
+	})
 }
 
 // Place has a quorum confirm the key and tell who is before it. While the one that
@@ -105,7 +113,7 @@ func (e *entry) Renew(ctx context.Context) (queue.Lease, error) {
 func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 	if e.before.key != "" {
 		stands := clientv3.Compare(clientv3.CreateRevision(e.before.key), "=", e.ahead)
-		answer, err := e.client.Txn(ctx).If(e.mine(), stands).Then(clientv3.OpGet(e.keys.nomination(e.claim.Election))).Commit()
+		answer, err := e.txn(ctx, e.mine(), stands).Then(clientv3.OpGet(e.keys.nomination(e.claim.Election))).Commit()
 		switch {
 		case err != nil:
 			return queue.Place{}, err
@@ -131,7 +139,7 @@ func (e *entry) search(ctx context.Context) (queue.Place, error) {
 	var answer *clientv3.TxnResponse
 	for _, limit := range []int64{1, 0} {
 		var err error
-		answer, err = e.client.Txn(ctx).If(e.mine()).Then(e.opBefore(limit), clientv3.OpGet(e.keys.nomination(name))).Commit()
+		answer, err = e.txn(ctx, e.mine()).Then(e.opBefore(limit), clientv3.OpGet(e.keys.nomination(name))).Commit()
 		if err != nil || !answer.Succeeded {
 			return queue.Place{Standing: queue.Gone}, err
 		}
@@ -194,7 +202,7 @@ func (e *entry) decide(ctx context.Context, history *queue.History, ops ...clien
 		conditions = append(conditions, e.unchanged(*history))
 		ops = append(ops, e.put(*history))
 	}
-	answer, err := e.client.Txn(ctx).If(conditions...).Then(ops...).Else(clientv3.OpGet(e.key, clientv3.WithKeysOnly())).Commit()
+	answer, err := e.txn(ctx, conditions...).Then(ops...).Else(clientv3.OpGet(e.key, clientv3.WithKeysOnly())).Commit()
 	switch {
 	case errors.Is(err, rpctypes.ErrNoSpace) && history != nil:
 		return nil, queue.ErrNoHistory
@@ -217,7 +225,9 @@ func (e *entry) Leave(ctx context.Context, history *queue.History, _ *queue.Cand
 // Revoke revokes the lease, which takes away whatever there is of the claim
 // (etcd-D4).
 func (e *entry) Revoke(ctx context.Context) error {
-	_, err := e.client.Revoke(ctx, e.lease)
+	_, err := hedged(ctx, e.store, e.patience(), func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
+		return e.client.Revoke(ctx, e.lease)
+	})
 	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 		return nil
 	}
@@ -226,7 +236,9 @@ func (e *entry) Revoke(ctx context.Context) error {
 
 // History reads the history's key.
 func (e *entry) History(ctx context.Context) (queue.History, error) {
-	answer, err := e.client.Get(ctx, e.keys.history(e.claim.Election))
+	answer, err := hedged(ctx, e.store, e.patience(), func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return e.client.Get(ctx, e.keys.history(e.claim.Election))
+	})
 	if err != nil {
 		return queue.History{}, err
 	}
@@ -242,7 +254,7 @@ func decodeHistory(found []*mvccpb.KeyValue) queue.History {
 
 // Note puts the history.
 func (e *entry) Note(ctx context.Context, h queue.History) error {
-	_, err := e.client.Txn(ctx).If(e.unchanged(h)).Then(e.put(h)).Commit()
+	_, err := e.txn(ctx, e.unchanged(h)).Then(e.put(h)).Commit()
 	return err
 }
 

@@ -55,8 +55,7 @@ func (e *entry) waiters(ctx context.Context) ([]queue.Candidate, error) {
 // of the chosen one.
 func (e *entry) Nominate(ctx context.Context, chosen queue.Candidate) (queue.Nomination, error) {
 	text := queue.Encode(nomination{Nominee: chosen.Key})
-	_, err := e.client.Txn(ctx).
-		If(e.mine(), stands(chosen)).
+	_, err := e.txn(ctx, e.mine(), stands(chosen)).
 		Then(clientv3.OpPut(e.keys.nomination(e.claim.Election), string(text), clientv3.WithLease(e.lease)), touch(chosen.Key)).
 		Commit()
 	return queue.Nomination{}, err
@@ -72,8 +71,7 @@ func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.No
 	if n.Version != 0 && e.awaitChange(ctx, int64(n.Version), answerPause, span{from: key}, span{from: chosen.Key}) != nil {
 		queue.Pause(ctx)
 	}
-	answer, err := e.client.Txn(ctx).
-		If(e.mine()).
+	answer, err := e.txn(ctx, e.mine()).
 		Then(clientv3.OpGet(key), clientv3.OpGet(chosen.Key, clientv3.WithKeysOnly())).
 		Commit()
 	if err != nil {
@@ -98,8 +96,7 @@ func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.No
 func (e *entry) Answer(ctx context.Context, n queue.Nomination) error {
 	key := e.keys.nomination(e.claim.Election)
 	text := queue.Encode(nomination{Nominee: e.key, State: n.State, Error: n.Error})
-	_, err := e.client.Txn(ctx).
-		If(clientv3.Compare(clientv3.ModRevision(key), "=", int64(n.Version))).
+	_, err := e.txn(ctx, clientv3.Compare(clientv3.ModRevision(key), "=", int64(n.Version))).
 		Then(clientv3.OpPut(key, string(text), clientv3.WithIgnoreLease())).
 		Commit()
 	return err
@@ -133,7 +130,7 @@ func (e *entry) Promote(ctx context.Context, chosen queue.Candidate) error {
 		for _, c := range all[1:min(at, 1+moveMax)] {
 			moves = append(moves, clientv3.OpDelete(c.Key))
 		}
-		if _, err := e.client.Txn(ctx).If(e.mine(), stands(chosen)).Then(moves...).Commit(); err != nil {
+		if _, err := e.txn(ctx, e.mine(), stands(chosen)).Then(moves...).Commit(); err != nil {
 			return err
 		}
 	}

@@ -70,7 +70,8 @@ func (k *keepAlives) take() *keepAlive {
 }
 
 // ask brings one request to the servers. A stream that fails, or that has not answered when
-// the context ends, ends with all that wait: they may go to the same server.
+// the context ends, ends with all that wait: they may go to the same server. But where another
+// one has answered meanwhile, the others stay.
 func (k *keepAlives) ask(ctx context.Context, one *keepAlive, id int64) (*pb.LeaseKeepAliveResponse, error) {
 	stop := context.AfterFunc(ctx, one.end)
 	answer, err := one.ask(k.leases, id)
@@ -82,7 +83,9 @@ func (k *keepAlives) ask(ctx context.Context, one *keepAlive, id int64) (*pb.Lea
 		return answer, nil
 	}
 	one.end()
-	k.drop()
+	if context.Cause(ctx) != errAnswered {
+		k.drop()
+	}
 	return nil, err
 }
 

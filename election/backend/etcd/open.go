@@ -43,6 +43,10 @@
 //	         next, as a client authenticates with its user and password for each
 //	         that it opens. One request is on its way over it at a time, and one
 //	         that is not answered in its time ends it.
+//	etcd-D8  A request of a claim that has no answer after an eighth of the lease, or
+//	         after a second, is made again beside the first: one of several servers that
+//	         has gone in silence costs no leadership. So each may be carried out more
+//	         than once, but for the one that makes the lease (etcd-D4).
 //
 // The revision starts again if the servers' data is lost, and goes back with a
 // snapshot unless it is restored with "etcdutl snapshot restore --bump-revision".

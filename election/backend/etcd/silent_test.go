@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,11 +78,12 @@ func TestCandidateDoesNotWaitForASilentServer(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				began, asked, led := time.Now(), 0, make(chan string, 1)
+				began, led := time.Now(), make(chan string, 1)
+				var asked atomic.Int64
 				stand(t, &linked{cluster: newCluster(bubble.Clock(1)), silent: func(request any) bool {
 					silent := of(request) && time.Since(began) < 3*time.Second
 					if silent {
-						asked++
+						asked.Add(1)
 					}
 					return silent
 				}}, "a", led)
@@ -90,10 +92,36 @@ func TestCandidateDoesNotWaitForASilentServer(t *testing.T) {
 				case <-time.After(20 * time.Second):
 					t.Error("nobody leads after 20 s")
 				}
-				if asked == 0 {
+				if asked.Load() == 0 {
 					t.Error("it was not asked for")
 				}
 			})
 		})
 	}
+}
+
+// TestOneSilentServerCostsNoLeadership: of three servers, to which the client sends its requests in turn,
+// one answers nothing.
+func TestOneSilentServerCostsNoLeadership(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		silent := func(any) bool { return asked.Add(1)%3 == 0 }
+		cluster, led := newCluster(bubble.Clock(1)), make(chan string, 100)
+		leader := stand(t, &linked{cluster: cluster, silent: silent}, "a", led)
+		if first := <-led; first != "a" {
+			t.Fatalf("%s leads", first)
+		}
+		stand(t, &linked{cluster: cluster, silent: silent}, "b", led)
+		time.Sleep(time.Minute)
+		if len(led) > 0 {
+			t.Errorf("%s leads, though it is not its turn", <-led)
+		}
+		if err := leader.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if next := <-led; next != "b" || time.Since(began) > 8*time.Second {
+			t.Errorf("%s leads %v later", next, time.Since(began))
+		}
+	})
 }

@@ -60,7 +60,9 @@ func (s *store) queue(ctx context.Context, name string, reads ...clientv3.Op) ([
 	reads = append(reads,
 		clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)),
 		clientv3.OpGet(s.keys.ours(name), clientv3.WithPrefix()))
-	answer, err := s.client.Txn(ctx).Then(reads...).Commit()
+	answer, err := hedged(ctx, s, patienceMax, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return s.client.Txn(ctx).Then(reads...).Commit()
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,7 +86,9 @@ func (s *store) queue(ctx context.Context, name string, reads ...clientv3.Op) ([
 
 // Names returns the elections that a candidate of this package has ever led.
 func (s *store) Names(ctx context.Context) ([]string, error) {
-	answer, err := s.client.Get(ctx, s.keys.histories(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	answer, err := hedged(ctx, s, patienceMax, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return s.client.Get(ctx, s.keys.histories(), clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	})
 	if err != nil {
 		return nil, err
 	}

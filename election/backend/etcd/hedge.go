@@ -1,0 +1,108 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+)
+
+const (
+	// copiesMax is how many copies of one request are on their way at most.
+	copiesMax = 3
+	// patienceMin and patienceMax are within what a server may take to answer before another one
+	// is asked: an eighth of the lease.
+	patienceMin = 100 * time.Millisecond
+	patienceMax = time.Second
+)
+
+// errAnswered ends the copies of a request that has its answer, errClosed those of a client that
+// was closed.
+var (
+	errAnswered = errors.New("another server has answered")
+	errClosed   = errors.New("the client of etcd was closed")
+)
+
+// hedged makes a request, and makes it again while no answer has come: etcd's client sends each to
+// the next of its servers, and one of them may have gone in silence while the others answer
+// (etcd-D8). The first answer counts. The request may be carried out more than once. It ends with
+// the client, which would try again for some time.
+func hedged[T any](ctx context.Context, s *store, patience time.Duration, request func(context.Context) (T, error)) (value T, err error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(errAnswered)
+	defer context.AfterFunc(s.client.Ctx(), func() { end(errClosed) })()
+	answers := make(chan answer, copiesMax)
+	again := time.NewTicker(patience)
+	defer again.Stop()
+	for sent, open := 0, 0; ; {
+		if sent < copiesMax {
+			sent++
+			open++
+			go func() {
+				value, err := request(ctx)
+				answers <- answer{value, err}
+			}()
+		}
+		select {
+		case <-again.C:
+			continue
+		case one := <-answers:
+			value, err = one.value, one.err
+			open--
+		}
+		for ; err != nil && !decided(err) && open > 0; open-- {
+			one := <-answers
+			value, err = one.value, one.err
+		}
+		return value, err
+	}
+}
+
+// decided reports whether the cluster has answered with this error, and not only one server not
+// at all.
+func decided(err error) bool {
+	var answered rpctypes.EtcdError
+	return errors.As(err, &answered) && answered.Code() != codes.Unavailable
+}
+
+// patience is after how long the claim asks another server as well.
+func (e *entry) patience() time.Duration { return min(max(e.claim.Lease/8, patienceMin), patienceMax) }
+
+// txn is a transaction of a claim.
+type txn struct {
+	entry        *entry
+	ctx          context.Context
+	conditions   []clientv3.Cmp
+	then, orElse []clientv3.Op
+}
+
+// txn begins a transaction that does no harm if it is carried out more than once.
+func (e *entry) txn(ctx context.Context, conditions ...clientv3.Cmp) *txn {
+	return &txn{entry: e, ctx: ctx, conditions: conditions}
+}
+
+// Then is what is carried out if the conditions hold.
+func (t *txn) Then(ops ...clientv3.Op) *txn {
+	t.then = ops
+	return t
+}
+
+// Else is what is carried out if they do not.
+func (t *txn) Else(ops ...clientv3.Op) *txn {
+	t.orElse = ops
+	return t
+}
+
+// Commit carries it out.
+func (t *txn) Commit() (*clientv3.TxnResponse, error) {
+	return hedged(t.ctx, t.entry.store, t.entry.patience(), func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return t.entry.client.Txn(ctx).If(t.conditions...).Then(t.then...).Else(t.orElse...).Commit()
+	})
+}
