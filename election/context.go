@@ -5,9 +5,9 @@ import "context"
 // leadershipKey is under which the context of a function knows its Leadership.
 type leadershipKey struct{}
 
-// FromContext returns the leadership in whose function ctx was made: ctx is the
-// one that Run gave to the function, or comes from it. So what is called deep
-// below can send the token along without being handed it.
+// FromContext returns the leadership that ctx belongs to: ctx is the context that Run passed to
+// the function, or is derived from it. So code deep in a call chain can send the token without
+// having it as a parameter.
 func FromContext(ctx context.Context) (Leadership, bool) {
 	lead, ok := ctx.Value(leadershipKey{}).(Leadership)
 	return lead, ok

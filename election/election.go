@@ -1,29 +1,26 @@
 // Package election elects one leader among candidates, over any store.
 //
-// In go a Backend, the name of an election and a function; the function runs
-// while this candidate leads. What always holds, over a backend whose Traits
-// say Exclusive:
+// An Elector takes a Backend, the name of an election and a function, and runs the function while
+// this candidate leads. Over a backend whose Traits say Exclusive, the following always holds:
 //
-//	1  The context of the function ends before anybody else may lead, also
-//	   when the process was frozen or the machine suspended: the deadline
-//	   counts from when the last successful request was sent, less a margin
-//	   for clocks that differ in rate, on a clock that counts suspension. Only
-//	   Linux has such a clock; elsewhere a machine that was suspended finds out
-//	   with its next renewal, and the token covers what it did until then.
-//	2  Token grows with every leadership. A process that is acted upon can refuse
-//	   an older token, which covers what no deadline can: a request already
-//	   on its way, a function that does not end.
+//	1  The context of the function ends before anybody else may lead, even if the process was
+//	   frozen or the machine suspended: the deadline counts from when the last successful request
+//	   was sent, less a margin for clocks that differ in rate, on a clock that counts suspension.
+//	   Only Linux has such a clock; elsewhere a machine that was suspended finds out with its next
+//	   renewal, and the token covers what it did before that.
+//	2  Token grows with every leadership. A resource can refuse an older token, which covers what
+//	   no deadline can: a request already on its way, a function that does not end.
 //	3  The election is released only after the function has returned.
 //	4  One EventLost follows every EventElected.
-//	5  A leadership is handed over only to a candidate that waits and has
-//	   warmed up; until then the leader leads on.
+//	5  A leadership is handed over only to a candidate that waits and has warmed up; until then
+//	   the old leader continues to lead.
 //	6  A candidate that is not healthy neither campaigns nor leads.
 //
-// Programs use New, Elector, Options, Leadership, Token, View and the events. The rest is
-// for authors of backends: Backend, with Claim, Grant, Traits and Guarantees; Nominator
-// and Operator, if the store can do that; Permanent.
+// Programs use New, Elector, Options, Leadership, Token, View and the events. The rest is for
+// authors of backends: Backend, with Claim, Grant, Traits and Guarantees; Nominator and Operator,
+// for stores that can do that; Permanent.
 //
-// The package does not stop a function that ignores its context; it reports it
+// The package cannot stop a function that ignores its context, but it reports it
 // (Options.OnStuck). It never compares the clocks of two machines.
 package election
 
@@ -51,100 +48,90 @@ const (
 	leaseMax                 = 24 * time.Hour
 	idBytesMax               = 200
 	graceDefaultPerCent      = 20
-	// WarmLimitDefault is how long a hand-over waits for the next leader.
+	// WarmLimitDefault is how long a hand-over waits for the next leader to warm up.
 	WarmLimitDefault = time.Minute
 	// PriorityMax is the highest Options.Priority.
 	PriorityMax = 1000
-	// HealthFailuresDefault is how many checks in a row must fail.
+	// HealthFailuresDefault is how many checks in a row must fail to make a candidate unhealthy.
 	HealthFailuresDefault = 3
 )
 
-// Options of an Elector. The zero value is good.
+// Options of an Elector. The zero value is ready to use.
 type Options struct {
 	// ID names this candidate to people: 1 to 200 bytes of UTF-8 without
 	// control characters. Default: host name and process id.
 	ID string
-	// Lease is for how long a leader that has gone silent keeps others
-	// out: at least Traits.LeaseMin, at most 24 h. Default 10 s, or
-	// Traits.LeaseMin if that is more.
+	// Lease is how long a leader that has gone silent keeps others out: at least Traits.LeaseMin,
+	// at most 24 h. Default 10 s, or Traits.LeaseMin if that is more.
 	Lease time.Duration
-	// Grace is how long before the deadline the function's context ends, so
-	// that the function can finish. Default a fifth of the lease, at most
-	// half of it. A store that gives a shorter lease than the one asked for
-	// shortens it in proportion.
+	// Grace is how long before the deadline the function's context ends, which gives the function
+	// time to finish. Default a fifth of the lease, at most half of it. If the store grants a
+	// shorter lease than the one asked for, Grace shrinks in proportion.
 	Grace time.Duration
-	// EndLimit is how long the function may take to end while the leadership
-	// still holds: after Resign, a transfer, the end of Run's context, or
-	// failed health checks. A function that takes longer is stuck: that is
-	// reported (EventStuck, OnStuck), and the leadership is renewed no more, so
-	// that it runs out and another candidate leads beside whatever the function
-	// still does. A backend whose Traits lack Expires holds the election until
-	// the function or the process has ended. Default the lease; negative means
-	// without end: a stuck function then keeps the election.
+	// EndLimit is how long the function may take to end while the leadership still holds: after
+	// Resign, a transfer, the end of Run's context, or failed health checks. A function that
+	// takes longer is stuck: this is reported (EventStuck, OnStuck), and the leadership is no
+	// longer renewed. It runs out, and another candidate leads while the function may still be
+	// running. A backend whose Traits lack Expires holds the election until the function or the
+	// process has ended. Default the lease; negative means no limit: a stuck function then keeps
+	// the election.
 	EndLimit time.Duration
-	// ClockDriftPercent is by how many per cent the rates of two clocks may differ:
-	// of each lease so much is left out. 1 to 25; zero is the default, 5.
+	// ClockDriftPercent is by how many per cent the rates of two clocks may differ; that share of
+	// each lease is not used. 1 to 25; zero is the default, 5.
 	ClockDriftPercent int
 	// Retry is the pause after a failed attempt and between two leaderships
 	// of this candidate; it doubles with every failure up to RetryMax.
 	// Defaults 200 ms and 5 s.
 	Retry, RetryMax time.Duration
-	// Once ends Run with the first leadership. Without it Run campaigns again
-	// after a leadership has ended, until its context ends or the function has
-	// returned an error by itself.
+	// Once makes Run return after the first leadership. Without it Run campaigns again after a
+	// leadership has ended, until its context ends or the function has returned an error by
+	// itself.
 	Once bool
-	// MayOverlap takes a backend whose Traits lack Exclusive: one that may elect
-	// two leaders at once, as bully, ring and lowest do under a partition, so that
-	// nothing but the application keeps them apart. New refuses such a backend
-	// without it.
+	// MayOverlap accepts a backend whose Traits lack Exclusive: one that may elect two leaders at
+	// once, as bully, ring and lowest do under a partition. Only the application can then keep
+	// the two apart. Without MayOverlap, New refuses such a backend.
 	MayOverlap bool
-	// Priority is how much this candidate is preferred: a leader hands over to
-	// a waiter whose priority is higher than its own, once that one
-	// has warmed up. 0 to 1000, default 0. Backends whose Traits lack Waiters do
-	// not honour it.
+	// Priority is how much this candidate is preferred: a leader hands over to a waiter with a
+	// higher priority than its own, once that waiter has warmed up. 0 to 1000, default 0.
+	// Backends whose Traits lack Waiters ignore it.
 	Priority int
-	// Metadata is what this candidate says of itself to those who observe the
-	// election, an address or a version: any bytes, up to MetadataMax (4 KiB). It is
-	// shown while this candidate waits and leads (View), and decides nothing. It is
-	// the same for as long as the Elector lives. Stores that keep an election in one
-	// record (Kubernetes, DynamoDB, S3, Google Cloud Storage, SQL, Redis, NATS) write
-	// it with every renewal; the others once.
+	// Metadata is what this candidate tells observers of the election about itself, such as an
+	// address or a version: any bytes, up to MetadataMax (4 KiB). A View shows it while this
+	// candidate waits and leads; it does not affect the election. It stays the same for the life
+	// of the Elector. Stores that keep an election in one record (Kubernetes, DynamoDB, S3,
+	// Google Cloud Storage, SQL, Redis, NATS) write it with every renewal; the others write it
+	// once.
 	Metadata []byte
-	// Warm makes this candidate ready to lead, caches filled and connections
-	// open. It is called when this candidate is the next to lead by a
-	// transfer, while the old leader leads on; only after it has returned nil
-	// does that one stop. It is not called when a leader was lost. One that
-	// panics has failed. One call runs at a time; its context ends when this
-	// candidate leads, or no longer waits, and it should return then:
-	// the function, or Run, waits for it for a quarter of the lease.
+	// Warm makes this candidate ready to lead: it fills caches and opens connections. It is
+	// called when this candidate is to lead next by a transfer, while the old leader still leads;
+	// the old leader stops only after Warm has returned nil. It is not called when a leader was
+	// lost. A panic counts as a failure. One call runs at a time; its context ends when this
+	// candidate leads, or no longer waits, and Warm should then return: the function, or Run,
+	// waits for it for a quarter of the lease.
 	Warm func(context.Context) error
-	// WarmLimit is for how long this candidate, while it leads, waits for the
-	// one it hands over to; one that is not ready by then does not lead, and
-	// this one leads on. Default 1 minute.
+	// WarmLimit is how long this candidate, while it leads, waits for the one it hands over to.
+	// If that one is not ready by then, this candidate continues to lead. Default 1 minute.
 	WarmLimit time.Duration
-	// Health is a check that must pass for this candidate to campaign and to
-	// go on leading; see DiskCheck for one. It is called every HealthEvery,
-	// default a quarter of the lease, one call at a time, and has failed when
-	// it returns an error or takes longer than that. HealthFailures checks
-	// failed in a row, default 3, make the candidate unhealthy: it gives up
-	// its leadership with ReasonUnhealthy, and one that passes makes it healthy again.
+	// Health is a check that must pass for this candidate to campaign and to go on leading; see
+	// DiskCheck for an example. It is called every HealthEvery, default a quarter of the lease,
+	// one call at a time; it fails if it returns an error or takes longer than that. After
+	// HealthFailures failed checks in a row, default 3, the candidate is unhealthy: it gives up
+	// its leadership with ReasonUnhealthy. One check that passes makes it healthy again.
 	Health         func(context.Context) error
 	HealthEvery    time.Duration
 	HealthFailures int
-	// OnEvent is called with everything that happens, in order and one call at
-	// a time, in a goroutine of its own. A call that does not return holds up
-	// nothing for long: the function after EventElected and the return of Run wait
-	// for it for a quarter of the lease, Run at least for half a second. Once 256
-	// events wait for it, others are left out and counted (Event.Missed). What Run
-	// did not wait for is told later.
+	// OnEvent is called with everything that happens, in order and one call at a time, in a
+	// goroutine of its own. A call that does not return holds up nothing for long: the start of
+	// the function after EventElected and the return of Run wait for it for a quarter of the
+	// lease, Run for at least half a second. Once 256 events wait, others are dropped and counted
+	// (Event.Missed). Events that Run did not wait for are delivered later.
 	OnEvent func(Event)
-	// OnStuck is called, in a goroutine of its own, when the function still
-	// runs though its time is over: EndLimit after it was told to end, or when
-	// the leadership has ended. Others lead beside it now or within a lease. A
-	// careful program ends its process here.
+	// OnStuck is called, in a goroutine of its own, if the function still runs when its time is
+	// over: EndLimit after it was told to end, or when the leadership has ended. Another
+	// candidate leads now, or will within a lease. A careful program ends its process here.
 	OnStuck func(Leadership)
-	// Clock is the clock to count on, which the backend must count on too; nil is that
-	// of this machine. It serves tests and simulations.
+	// Clock is the clock to use; the backend must use the same one. Nil is the clock of this
+	// machine. For tests and simulations.
 	Clock clock.Clock
 }
 
@@ -192,10 +179,10 @@ func (e *Elector) Options() Options {
 	return options
 }
 
-// Resign asks to end the present leadership and waits until it has been released, or is
-// left to expire because the store could not be told in time (EventReleaseFailed), or the
-// context ends. Without a leadership it returns ErrNotLeader. The function, which it would
-// wait for, calls Leadership.Resign.
+// Resign asks for the current leadership to end. It waits until the leadership has been released,
+// or is left to expire because the store could not be told in time (EventReleaseFailed), or until
+// the context ends. Without a leadership it returns ErrNotLeader. Within the function, for which
+// it would wait, call Leadership.Resign.
 func (e *Elector) Resign(ctx context.Context) error {
 	e.mu.Lock()
 	r := e.run
@@ -206,14 +193,14 @@ func (e *Elector) Resign(ctx context.Context) error {
 	return r.resign(ctx)
 }
 
-// TransferTo hands the present leadership over to the waiter with the given id,
-// and waits until this one has been released, or left to expire as with Resign, or the context
-// ends; what it has asked for goes on after that, for as long as the other may take to warm up.
-// This candidate leads on while the other warms up (Options.Warm), and stays the leader if that
-// comes to nothing: ErrNoCandidate says that no waiter has this id. Without a
-// leadership it returns ErrNotLeader, also when that ends for another reason
-// before the other is ready, with that reason; and an error that matches
-// errors.ErrUnsupported where the backend cannot hand over.
+// TransferTo hands over the current leadership to the waiter with the given id. It waits until
+// the leadership has been released, or is left to expire as with Resign, or until the context
+// ends; the transfer itself then goes on for as long as the waiter may take to warm up. This
+// candidate leads while the waiter warms up (Options.Warm), and stays the leader if the transfer
+// fails: ErrNoCandidate means that no waiter has this id. Without a leadership it returns
+// ErrNotLeader; if the leadership ends for another reason before the waiter is ready, the error
+// matches ErrNotLeader and states that reason. If the backend cannot hand over, the error matches
+// errors.ErrUnsupported.
 func (e *Elector) TransferTo(ctx context.Context, id string) error {
 	if e.backend == nil {
 		return errNotMade
@@ -230,9 +217,9 @@ func (e *Elector) TransferTo(ctx context.Context, id string) error {
 	return r.transfer(ctx, id)
 }
 
-// Observe yields what can be seen of the election: the present View first,
-// then each that differs, until the context ends. Views with Err set tell that
-// the store cannot be asked now. Candidates and mere observers may call it.
+// Observe yields the state of the election: the current View first, then each one that differs,
+// until the context ends. A View with Err set means that the store cannot be reached now. It may
+// be called without campaigning.
 func (e *Elector) Observe(ctx context.Context) iter.Seq[View] {
 	return func(yield func(View) bool) {
 		if e.backend == nil {

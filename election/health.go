@@ -11,9 +11,9 @@ import (
 	"github.com/conclave-project/conclave/internal/elector"
 )
 
-// DiskCheck returns a health check that passes when a small file in the
-// directory can be written, synced and removed. A leader whose disk is full,
-// read-only or stuck gives way with it.
+// DiskCheck returns a health check that passes when a small file in the directory can be written,
+// synced and removed. With this check a leader whose disk is full, read-only or stuck gives up
+// its leadership.
 func DiskCheck(directory string) func(context.Context) error {
 	return func(context.Context) error {
 		if err := probe(directory); err != nil {

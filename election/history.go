@@ -2,11 +2,11 @@ package election
 
 import "slices"
 
-// OneByOne returns a history, oldest leadership first, in which none begins
-// before the one before it has ended. That is how it was, on a Backend whose
-// Traits say Exclusive; but the times come from the wall clocks of several
-// candidates, and the end of one that was killed is noted by its successor a
-// moment after that was elected. Backends call it for what they show.
+// OneByOne returns a history, oldest leadership first, in which none begins before the previous
+// one has ended. On a Backend whose Traits say Exclusive that is what happened. The recorded
+// times may overlap all the same: they come from the wall clocks of several candidates, and the
+// end of a leadership whose holder was killed is recorded by its successor, a moment after the
+// successor was elected. Backends call OneByOne on what they show.
 func OneByOne(history []Tenure) []Tenure {
 	shown := slices.Clone(history)
 	for i := 1; i < len(shown); i++ {

@@ -11,9 +11,9 @@ import (
 	"github.com/conclave-project/conclave/clock"
 )
 
-// Leadership is the proof that this candidate leads, for as long as it does.
-// Its methods may be called by several goroutines, also after the end. The zero
-// Leadership is one that has never been: Err is ErrNotLeader.
+// Leadership is the proof that this candidate leads, for as long as it does. Its methods may be
+// called by several goroutines, even after its end. The zero Leadership never began: its Err is
+// ErrNotLeader.
 type Leadership struct{ term *term }
 
 // term is one leadership. The loop of Run writes it, everybody reads.
@@ -61,8 +61,8 @@ func (l Leadership) of() *term {
 	return l.term
 }
 
-// Token returns the fencing token. Pass it along with everything that is done
-// in the name of the leadership, so that the receiver can refuse older ones.
+// Token returns the fencing token. Send it with everything that is done in the name of the
+// leadership, so the receiver can refuse older tokens.
 func (l Leadership) Token() Token { return l.of().token }
 
 // ID returns the id under which this candidate leads.
@@ -71,21 +71,21 @@ func (l Leadership) ID() string { return l.of().claim.ID }
 // Election returns the name of the election.
 func (l Leadership) Election() string { return l.of().claim.Election }
 
-// Lease returns for how long the store keeps others out, as it said with the last
-// renewal. It may differ from Options.Lease, as stores have limits of their own.
+// Lease returns how long the store keeps others out, as of the last renewal. It may differ from
+// Options.Lease, as stores have limits of their own.
 func (l Leadership) Lease() time.Duration { return l.of().proof.Load().lease }
 
-// Deadline returns the instant before which nobody else can lead, as proved
-// until now. It moves with every renewal.
+// Deadline returns the instant before which nobody else can lead, as far as is proved by now. It
+// moves with every renewal.
 func (l Leadership) Deadline() clock.Instant {
 	return clock.FromMillis(l.of().proof.Load().deadlineMs)
 }
 
-// End returns the instant at which the function is told to end, unless a
-// renewal moves it: some grace before Deadline.
+// End returns the instant at which the function is told to end, some grace before Deadline. A
+// renewal moves it.
 func (l Leadership) End() clock.Instant { return clock.FromMillis(l.of().proof.Load().endMs) }
 
-// Remaining returns the time from now to the deadline, zero when it has passed.
+// Remaining returns the time from now to the deadline, zero if it has passed.
 func (l Leadership) Remaining() time.Duration {
 	return max(0, l.Deadline().Sub(l.of().clock.Now()))
 }
@@ -94,33 +94,30 @@ func (l Leadership) Remaining() time.Duration {
 // or at once when the leadership is gone.
 func (l Leadership) Done() <-chan struct{} { return l.of().ctx.Done() }
 
-// Err returns nil while the leadership holds, and otherwise why it ended. It
-// reads the clock, so it tells the truth even as the first thing that is
-// called after the process was frozen.
+// Err returns nil while the leadership holds, and otherwise why it ended. It reads the clock, so
+// its answer is right even if it is the first call after the process was frozen.
 func (l Leadership) Err() error {
 	l.of().checkClock()
 	return context.Cause(l.of().ctx)
 }
 
-// Resign asks to end this leadership; the function's context ends. It does not
-// wait.
+// Resign asks for this leadership to end; the function's context ends. It does not wait.
 func (l Leadership) Resign() { l.of().resign() }
 
-// Files returns the open files that keep the grant as long as anybody has them
-// open. A child process that inherits them keeps others from leading until it
-// is gone. Empty with most backends.
+// Files returns the open files that keep the grant for as long as any process has them open. A
+// child process that inherits them keeps others from leading until it has exited. Empty with most
+// backends.
 func (l Leadership) Files() []*os.File { return l.of().files }
 
-// Guard returns the Grant's: what makes a transaction in the store fail once this
-// leadership is over. It is for the function Fence of a backend's package; nil where
-// the store has no such thing.
+// Guard returns the Guard of the Grant, which makes a transaction in the store fail once this
+// leadership is over; nil if the store has no such thing. It is for the function Fence of a
+// backend's package.
 func (l Leadership) Guard() any { return l.of().guard }
 
-// Ensure returns nil when at least d is left until End, and renews now if it is
-// less: for a step that takes d at most and must not be cut short. It waits for the
-// store until ctx or the leadership ends, and returns why it did. An error that
-// matches ErrLeaseTooShort says that even a renewal leaves less than d: ask for a
-// longer lease, or take smaller steps.
+// Ensure returns nil if at least d is left until End; if less is left, it renews first. Call it
+// before a step that takes at most d and must not be interrupted. It waits for the store until
+// ctx or the leadership ends, and then returns the cause. An error that matches ErrLeaseTooShort
+// means that even a renewal leaves less than d: ask for a longer lease, or take smaller steps.
 func (l Leadership) Ensure(ctx context.Context, d time.Duration) error {
 	t := l.of()
 	asked := t.clock.Now()

@@ -5,11 +5,10 @@ import (
 	"log/slog"
 )
 
-// LogEvents returns a function for Options.OnEvent that logs every event and
-// then calls next, if that is not nil. A leadership that begins or ends in
-// order is logged at level Info, one that was lost and what failed at Warn, a
-// function that does not end at Error, the rest at Debug. A handler that blocks
-// holds up later events, not the leadership.
+// LogEvents returns a function for Options.OnEvent that logs every event and then calls next, if
+// that is not nil. Leaderships that begin or end in order are logged at level Info, lost
+// leaderships and failures at Warn, a function that does not end at Error, and the rest at Debug.
+// A handler that blocks holds up later events, not the leadership.
 func LogEvents(logger *slog.Logger, next func(Event)) func(Event) {
 	return func(e Event) {
 		logger.LogAttrs(context.Background(), e.level(), "election "+e.Kind.String(), e.attrs()...)

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// MetadataMax is how many bytes Options.Metadata may have.
+// MetadataMax is the greatest length of Options.Metadata in bytes.
 const MetadataMax = 4096
 
-// Waiter is a candidate that waits, as an observer sees it.
+// Waiter is a waiting candidate, as an observer sees it.
 type Waiter struct {
-	// ID is that of the candidate; two may share it.
+	// ID is the id of the candidate; two candidates may share it.
 	ID string
-	// Metadata is what the candidate says of itself; empty for nothing.
+	// Metadata is what the candidate says about itself; empty for nothing.
 	Metadata []byte
 }
 
@@ -31,7 +31,8 @@ func (v View) Waits(id string) bool {
 	return slices.ContainsFunc(v.Waiters, func(w Waiter) bool { return w.ID == id })
 }
 
-// Equal reports whether two views show the same of one election, Err apart.
+// Equal reports whether two views show the same state of the same election. It does not compare
+// Err.
 func (v View) Equal(w View) bool {
 	return v.Leader == w.Leader && v.Token == w.Token && v.Since.Equal(w.Since) && bytes.Equal(v.Metadata, w.Metadata) && v.Unconfirmed == w.Unconfirmed &&
 		slices.EqualFunc(v.Waiters, w.Waiters, func(a, b Waiter) bool {
@@ -39,8 +40,8 @@ func (v View) Equal(w View) bool {
 		})
 }
 
-// Metadata returns Options.Metadata as it was when this candidate asked for the
-// leadership. The caller may change it.
+// Metadata returns Options.Metadata as it was when this candidate asked for the leadership. The
+// caller may modify the result.
 func (l Leadership) Metadata() []byte { return bytes.Clone(l.of().claim.Metadata) }
 
 func checkMetadata(metadata []byte) error {

@@ -11,9 +11,9 @@ import (
 // NameBytesMax is the greatest length of the name of an election.
 const NameBytesMax = 200
 
-// ValidateName reports whether an election may bear this name: 1 to NameBytesMax
-// bytes of UTF-8 without control characters, in segments that are separated by
-// single slashes and are neither "." nor "..". An error matches ErrInvalid.
+// ValidateName returns nil if an election may have this name: 1 to NameBytesMax bytes of UTF-8
+// without control characters, in segments that are separated by single slashes and are neither
+// "." nor "..". Otherwise the error matches ErrInvalid.
 func ValidateName(name string) error {
 	if err := checkName(name); err != nil {
 		return fmt.Errorf("election name %q: %w; use for example \"billing/nightly\"", name, &invalidError{err})

@@ -13,15 +13,15 @@ const (
 	ReasonResigned = Reason(elector.Resigned)
 	// ReasonStopped: the context given to Run ended.
 	ReasonStopped = Reason(elector.Stopped)
-	// ReasonExpired: the store could not be asked in time.
+	// ReasonExpired: the store could not be reached in time.
 	ReasonExpired = Reason(elector.Expired)
 	// ReasonTaken: the store said that the grant is gone.
 	ReasonTaken = Reason(elector.Taken)
-	// ReasonTokenStale: the store gave a token that had not grown.
+	// ReasonTokenStale: the store returned a token that had not grown.
 	ReasonTokenStale = Reason(elector.TokenStale)
 	// ReasonTransferred: another candidate was chosen to lead.
 	ReasonTransferred = Reason(elector.Transferred)
-	// ReasonUnhealthy: the health check has failed.
+	// ReasonUnhealthy: the health check failed.
 	ReasonUnhealthy = Reason(elector.Unhealthy)
 )
 

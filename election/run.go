@@ -11,25 +11,25 @@ import (
 	"github.com/conclave-project/conclave/internal/elector"
 )
 
-// Run campaigns, runs the function while this candidate leads, and returns
-// when all is over: the function has returned and the election was released
-// or is left to expire. A store that does not answer is asked to release it for half of
-// the lease, and for five seconds at most; one that was closed, not again.
+// Run campaigns and runs the function while this candidate leads. It returns when the function
+// has returned and the election was released or is left to expire. If the store does not answer,
+// Run tries to release the election for half of the lease, but at most for five seconds; it does
+// not try again if the backend was closed.
 //
 // The function's context ends before anybody else may lead, with the reason as
 // its cause. Run returns
 //
 //   - the function's error, when it returned by itself;
-//   - a *LostError, when the leadership was lost, for want of health too;
+//   - a *LostError, when the leadership was lost, including for failed health checks;
 //   - nil after Resign and after a transfer, and the cause of ctx after ctx ended, unless the
 //     function returned an error of its own;
 //   - an error that matches ErrPermanent, when no attempt can succeed; see
 //     Permanent.
 //
-// It campaigns again after a leadership, so that only the end of ctx, an error that the
-// function returned by itself, and one that matches ErrPermanent end it; with
-// Options.Once, the first leadership does. A panic of the function comes out of Run,
-// after the election was released.
+// Run campaigns again after a leadership. It ends only with ctx, with an error that the function
+// returned by itself, or with one that matches ErrPermanent; with Options.Once, also with the
+// first leadership. A panic of the function propagates out of Run after the election was
+// released.
 func (e *Elector) Run(ctx context.Context, function func(context.Context, Leadership) error) error {
 	return e.start(newRun(e, ctx, function, e.options.Once))
 }

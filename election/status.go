@@ -7,21 +7,21 @@ import (
 	"github.com/conclave-project/conclave/internal/elector"
 )
 
-// State says what a candidate does at present.
+// State says what a candidate is doing.
 type State uint8
 
 // The states of a candidate.
 const (
 	// StateStopped: Run has not been called, or has returned.
 	StateStopped = State(elector.StateStopped)
-	// StateWaiting: it campaigns: it asks for the election, or will after a pause.
+	// StateWaiting: it campaigns; it asks for the election now or after a pause.
 	StateWaiting = State(elector.StateWaiting)
 	// StateUnhealthy: it does not campaign, because its health check fails or has
 	// not passed yet.
 	StateUnhealthy = State(elector.StateUnhealthy)
 	// StateLeading: it leads.
 	StateLeading = State(elector.StateLeading)
-	// StateEnding: its function was told to end and has not; nobody else can lead yet.
+	// StateEnding: its function was told to end and has not ended yet; nobody else can lead yet.
 	StateEnding = State(elector.StateEnding)
 	// StateLost: its leadership is over, and its function has not ended yet. Others
 	// may lead.
@@ -33,26 +33,26 @@ const (
 // String returns the state as text.
 func (s State) String() string { return elector.State(s).String() }
 
-// Status is what can be said of a candidate at a moment.
+// Status describes a candidate at one moment.
 type Status struct {
 	State State
-	// Since is when the state was entered, by this machine's wall clock; zero when
-	// Run was never called.
+	// Since is when the state was entered, by this machine's wall clock; zero if Run was never
+	// called.
 	Since time.Time
-	// Leadership is the present one until it is released, the zero Leadership
-	// without one.
+	// Leadership is the current leadership until it is released, the zero Leadership if there is
+	// none.
 	Leadership Leadership
-	// Reason is why the leadership ends or has ended, zero while it lasts; after it,
-	// until the next campaign begins.
+	// Reason is why the leadership ends or has ended, zero while it lasts. It stays set until the
+	// next campaign begins.
 	Reason Reason
-	// Err is the last failure since Run was called or a leadership began: of the
-	// store, of a health check; nil for none.
+	// Err is the last failure, of the store or of a health check, since Run was called or a
+	// leadership began; nil for none.
 	Err error
 }
 
-// Status returns what this candidate does. It does no I/O, waits for nothing, and
-// reads the clock: a leadership whose time is over is not said to last, not even by
-// the first call after the process was frozen.
+// Status returns the status of this candidate. It does no I/O and waits for nothing. It reads the
+// clock, so a leadership whose time is over is never reported as lasting, not even by the first
+// call after the process was frozen.
 func (e *Elector) Status() Status {
 	last := e.status.Load()
 	if last == nil {
@@ -78,8 +78,8 @@ func reasonOf(cause error, other Reason) Reason {
 	return other
 }
 
-// Leadership returns the present leadership, and whether there is one: a function
-// runs in its name and was not told to end. See Status for the rest.
+// Leadership returns the current leadership, and whether there is one: the function runs and was
+// not told to end. See Status for the rest.
 func (e *Elector) Leadership() (Leadership, bool) {
 	s := e.Status()
 	if s.State != StateLeading {
@@ -88,9 +88,8 @@ func (e *Elector) Leadership() (Leadership, bool) {
 	return s.Leadership, true
 }
 
-// IsLeader reports whether this candidate leads now. Another may lead a moment
-// later: what must not be done by two is done in the function of Run, with its
-// context and the leadership's token.
+// IsLeader reports whether this candidate leads now. Another may lead a moment later: do what
+// only one process may do in the function of Run, with its context and the leadership's token.
 func (e *Elector) IsLeader() bool {
 	_, leads := e.Leadership()
 	return leads

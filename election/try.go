@@ -11,7 +11,7 @@ import (
 // HeldError says who leads instead of the candidate that called Try. It matches
 // ErrHeld.
 type HeldError struct {
-	// View is what was seen of the election.
+	// View is the election as it was seen.
 	View View
 }
 
@@ -23,17 +23,18 @@ func (e *HeldError) Error() string {
 // Is matches ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// Try leads now or says who does. If nobody leads it runs the function for one
-// leadership and returns what Run does with Options.Once. If another candidate leads,
-// or is faster, it returns a *HeldError and waits no longer. A store that fails ends
-// it with that error, and so does a failed health check: it tries once.
+// Try leads now, or returns who does. If nobody leads, it runs the function for one leadership
+// and returns what Run returns with Options.Once. If another candidate leads, or is faster, it
+// returns a *HeldError without waiting. It tries once: a failure of the store or of the health
+// check ends it with that error.
 //
-// It may wait for a lease where the store keeps everybody out because it may have
-// forgotten a leader; ctx bounds that. A leader that was killed holds the election
-// until its lease has run out. Where the store keeps no time and this process has not
-// seen the leader renew (View.Unconfirmed), Try waits for the one or the other, without
-// a place in the queue: ctx bounds that too, and the error then matches ErrHeld. Candidates that try have ids of their own: one with
-// this candidate's id is taken for this one if it is elected at the same time.
+// It may wait for one lease if the store keeps everybody out because it may have forgotten a
+// leader; ctx bounds this wait. A leader that was killed holds the election until its lease has
+// run out. If the store keeps no time and this process has not seen the leader renew
+// (View.Unconfirmed), Try waits for a renewal or the end of the lease, without a place in the
+// queue; ctx bounds this too, and the error then matches ErrHeld. Candidates that call Try need
+// distinct ids: another candidate with this one's id is mistaken for it if it is elected at the
+// same time.
 func (e *Elector) Try(ctx context.Context, function func(context.Context, Leadership) error) error {
 	before, err := e.look(ctx)
 	if err != nil && before.Leader != "" {
@@ -100,23 +101,23 @@ func (r *run) keep(err error) {
 	r.step(elector.Stop{})
 }
 
-// WaitLeader returns as soon as somebody leads, with what is seen of the election
-// then. This candidate need not campaign. A store that cannot be asked is waited for
-// until ctx ends; the error says then what the store did.
+// WaitLeader returns as soon as somebody leads, with the View of that moment. This candidate need
+// not campaign. While the store cannot be reached, WaitLeader waits until ctx ends; the error
+// then includes that of the store.
 //
-// A leader that may have died long before (View.Unconfirmed) is none until it has renewed,
-// which takes a quarter of its lease. With the error of ctx it is in the View.
+// A leader that may have died long ago (View.Unconfirmed) does not count until it has renewed,
+// which takes a quarter of its lease. If ctx ends first, the returned View shows it.
 func (e *Elector) WaitLeader(ctx context.Context) (View, error) {
 	return e.wait(ctx, func(v View) bool { return v.Leader != "" && !v.Unconfirmed })
 }
 
-// WaitEnd returns as soon as the leadership with the given token is over, with what is
-// seen of the election then: nobody leads, or a later leadership has begun. It waits
-// as WaitLeader does.
+// WaitEnd returns as soon as the leadership with the given token is over, with the View of that
+// moment: nobody leads, or a later leadership has begun. It waits as WaitLeader does.
 //
-// What is seen may lag: that nobody leads counts only once it is known that the leadership
-// with that token, or a later one, had begun. One that ended before this call and left no
-// history in the store (that of another program) is over only when the next one leads.
+// Views may lag, so "nobody leads" counts only once it is known that the leadership with that
+// token, or a later one, had begun. If the leadership ended before this call and left no history
+// in the store (because it was another program's), WaitEnd returns only when the next leadership
+// begins.
 func (e *Elector) WaitEnd(ctx context.Context, token Token) (View, error) {
 	begun := false
 	return e.wait(ctx, func(v View) bool {
