@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/election/internal/carried"
 )
 
-// WithToken returns a context in whose name calls are made with this token. The
-// context of a leader's function needs it not: it knows its leadership.
+// WithToken returns a context whose calls are made with this token. The context of a leader's
+// function does not need it: it already carries its leadership.
 func WithToken(ctx context.Context, token election.Token) context.Context {
 	return carried.With(ctx, carried.Token{Value: uint64(token), Inside: around(ctx)})
 }
@@ -22,11 +22,10 @@ func around(ctx context.Context) any {
 	return nil
 }
 
-// TokenOf returns the token with which calls in this context are made: that of
-// WithToken or of the leadership in whose function the context was made, whichever
-// is the innermost, or that of a holders.RWLock (Held.Token). An error says that there
-// is none (ErrNoToken), or that the leadership or the lock has ended: then nothing
-// must be sent any more.
+// TokenOf returns the token with which calls in this context are made: that of WithToken or of
+// the leadership in whose function the context was made, whichever is the innermost, or that of a
+// holders.RWLock (Held.Token). An error means that there is none (ErrNoToken), or that the
+// leadership or the lock has ended: nothing may be sent then.
 func TokenOf(ctx context.Context) (election.Token, error) {
 	if t, ok := carried.Of(ctx, around(ctx)); ok && t.Value != 0 {
 		if t.Check != nil {

@@ -1,29 +1,24 @@
-// Package fence refuses a leader that is not the leader any more, where it
-// counts: at what it acts upon.
+// Package fence refuses a former leader where it matters: at the resource that it acts on.
 //
-// In goes the token of a leadership with everything that is done in its name,
-// out comes ErrStale for every token that is older than one seen before. A
-// deadline cannot do that: a request may be on its way when the deadline
-// passes, and a process may be frozen between its last look at the clock and
-// its write. What always holds, for one resource:
+// Everything that is done in the name of a leadership carries its token, and every token that is
+// older than one seen before is refused with ErrStale. A deadline cannot do that: a request may
+// be on its way when the deadline passes, and a process may be frozen between its last look at
+// the clock and its write. For one resource, the following always holds:
 //
-//	fence-F1  After a token was accepted, no lower one is ever accepted. What is
-//	          kept of it is durable before it is accepted, where the resource
-//	          is.
-//	fence-F2  The comparison and the act are one step: nothing newer can come
-//	          between them.
+//	fence-F1  After a token was accepted, no lower one is ever accepted. If the resource is
+//	          durable, a token is on disk before it is accepted.
+//	fence-F2  The comparison and the act are one step: no newer token can come between them.
 //	fence-F3  The token that was accepted last is accepted again: a leader may
 //	          act as often as it likes.
 //
-// For each kind of resource there is a form: Fence for what a process does
-// (with Handler and Transport for HTTP; package grpcfence for gRPC), SQL for
-// tables, File for a file, UpdateObject for objects with ETags. Package znode
-// does it in a coordination server. A new leader should touch each of its
-// resources first, which closes them to its predecessor; until then only the
-// conditional write protects them, and it does.
+// There is a fence for each kind of resource: Fence for what a process does (with Handler and
+// Transport for HTTP, and package grpcfence for gRPC), SQL for tables, File for a file,
+// UpdateObject for objects with ETags, and package znode for a coordination server. A new leader
+// should touch each of its resources first, which closes them to its predecessor. Until then only
+// the conditional write protects them, which is sufficient.
 //
-// A fence trusts its clients: one that may write may also send a token so
-// high that nobody else may write any more. It is no authentication.
+// A fence trusts its clients: a client that may write can also send a token so high that nobody
+// else may write any more. A fence is not authentication.
 package fence
 
 import (
@@ -37,11 +32,11 @@ import (
 
 // Errors that callers may compare with errors.Is.
 var (
-	// ErrStale matches every refusal of a token that is older than another.
+	// ErrStale matches every refusal of a token that is older than one seen before.
 	ErrStale = errors.New("the token is stale: a later leader has been here")
 	// ErrNoToken says that a token was expected and there was none.
 	ErrNoToken = errors.New("no fencing token")
-	// ErrChanged says that what was to be replaced has changed meanwhile.
+	// ErrChanged means that what was to be replaced has changed in the meantime.
 	ErrChanged = errors.New("changed by somebody else meanwhile")
 )
 
@@ -64,9 +59,9 @@ func (e *StaleError) Error() string {
 // Is matches ErrStale.
 func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
-// Check compares a token with the highest seen: a *StaleError for an older one,
-// ErrNoToken for zero. It remembers nothing: the caller stores the token in the
-// same step as what it guards.
+// Check compares a token with the highest seen: a *StaleError for an older one, ErrNoToken for
+// zero. It remembers nothing: the caller must store the token in the same step as what the token
+// guards.
 func Check(resource string, seen, token election.Token) error {
 	switch {
 	case token == 0:
@@ -77,9 +72,9 @@ func Check(resource string, seen, token election.Token) error {
 	return nil
 }
 
-// Fence remembers the highest token of each resource, in memory (New) or also
-// in a file (Open). It may be used by several goroutines. It keeps an entry
-// for each resource for ever, so resources are few, and not named by strangers.
+// Fence remembers the highest token of each resource, in memory (New) or also in a file (Open).
+// It may be used by several goroutines. It keeps an entry for each resource for ever, so use few
+// resources, and do not let untrusted clients name them.
 type Fence struct {
 	file *tokenFile // nil for memory only
 
@@ -103,13 +98,13 @@ type party struct {
 	dismiss context.CancelCauseFunc // a newer token has come, or Close
 }
 
-// New returns a fence that forgets with the process. It is for resources that
-// do the same.
+// New returns a fence in memory, which is lost with the process. It is for resources that are
+// lost with it too.
 func New() *Fence { return &Fence{gates: make(map[string]*gate)} }
 
-// Check accepts a token, and remembers it, or returns a *StaleError. Between a
-// Check and what follows it a newer token may come (fence-F2 is the caller's): Do has
-// no such gap.
+// Check accepts a token and remembers it, or returns a *StaleError. A newer token may come
+// between Check and what the caller does next, so the caller must ensure fence-F2; Do has no such
+// gap.
 func (f *Fence) Check(resource string, token election.Token) error {
 	if err := f.raise(resource, token); err != nil {
 		return err
@@ -127,10 +122,10 @@ func (f *Fence) judge(resource string, token election.Token) error {
 	return Check(resource, f.gates[resource].seen, token)
 }
 
-// Do runs act if the token is not stale and ctx has not ended. While it runs no newer token is let
-// in: one that comes ends the context of act, with a *StaleError as its cause,
-// and waits until act has returned. Acts with the same token run side by side.
-// Close ends the context and waits, too.
+// Do runs act if the token is not stale and ctx has not ended. While act runs, no newer token is
+// accepted: a newer one ends the context of act, with a *StaleError as its cause, and waits until
+// act has returned. Acts with the same token run concurrently. Close also ends the context and
+// waits.
 func (f *Fence) Do(ctx context.Context, resource string, token election.Token,
 	act func(context.Context) error) error {
 	p, err := f.enter(ctx, resource, token)

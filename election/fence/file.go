@@ -9,23 +9,21 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// File is a file that several processes change, one leader at a time: it has a
-// version, which grows with every write, and the token of its writer. Both
-// stand in a line before the data, so that they cannot part from it:
+// File is a file that several processes change, one leader at a time. It has a version, which
+// grows with every write, and the token of its writer. Both are in a line before the data, so
+// they cannot be separated from it:
 //
 //	conclave file 1 version=12 token=42 bytes=123 crc32c=1a2b3c4d
 //
-// A write replaces the file: after a crash there is the old one or the new one,
-// durable when the write has returned. Writers exclude each other by a lock on
-// the file PATH.lock, which stays, where PATH is what symbolic links lead to;
-// readers need none. A writer that is frozen
-// within a write, which lasts as long as two syncs, keeps the others waiting
-// until it goes on or is killed. The directory is of a local disk: locks of
+// A write replaces the file: after a crash either the old or the new one is there, and the new
+// one is durable once the write has returned. Writers exclude each other by a lock on the file
+// PATH.lock, which is never removed; PATH is the target of any symbolic links. Readers need no
+// lock. A writer that is frozen during a write, which takes as long as two syncs, keeps the
+// others waiting until it resumes or is killed. The directory must be on a local disk: locks of
 // network file systems may not hold. A File may be used by several goroutines.
 type File struct{ path string }
 
-// Version numbers the writes of a File, from 1. Zero is a file that is not
-// there.
+// Version numbers the writes of a File, from 1. Zero means that the file does not exist.
 type Version uint64
 
 // Content is what a File holds.
@@ -43,7 +41,7 @@ const fileHeaderBytesMax = 160
 // NewFile returns the file at path. It does no I/O.
 func NewFile(path string) *File { return &File{path} }
 
-// Read returns what the file holds, the zero Content if it is not there.
+// Read returns what the file holds, or the zero Content if it does not exist.
 func (f *File) Read() (Content, error) { return f.read(f.path) }
 
 func (f *File) read(path string) (Content, error) {
@@ -58,9 +56,9 @@ func (f *File) read(path string) (Content, error) {
 	return content, nil
 }
 
-// Write replaces the data if the file has still the given version, zero being
-// no file. ErrChanged says that it has not, ErrStale that a later leader has
-// written; after both nothing was written.
+// Write replaces the data if the file still has the given version, zero meaning no file.
+// ErrChanged means that it has another version, ErrStale that a later leader has written; in both
+// cases nothing was written.
 func (f *File) Write(ctx context.Context, data []byte, version Version, token election.Token) (Version, error) {
 	return f.change(ctx, token, func(old Content) ([]byte, error) {
 		if old.Version != version {
@@ -70,11 +68,10 @@ func (f *File) Write(ctx context.Context, data []byte, version Version, token el
 	})
 }
 
-// Update replaces the data by what change makes of it; change is called with
-// the lock held and is quick. It returns the new version. ErrStale says that a
-// later leader has written; an error of change comes out as it is. After both
-// nothing was written, nor after the cause of ctx, which has ended before the write.
-// After another error nobody knows.
+// Update replaces the data by what change returns for it, and returns the new version. change is
+// called with the lock held and must be quick. ErrStale means that a later leader has written; an
+// error of change is returned as it is; the cause of ctx means that ctx ended before the write.
+// In all three cases nothing was written. After any other error the outcome is unknown.
 func (f *File) Update(ctx context.Context, token election.Token, change func(old []byte) ([]byte, error)) (Version, error) {
 	return f.change(ctx, token, func(old Content) ([]byte, error) { return change(old.Data) })
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Header is the HTTP header that carries a token, in decimal digits. In an
-// answer of status 412 it is the token because of which the request was
-// refused.
+// Header is the HTTP header that carries a token, in decimal digits. In an answer with status 412
+// it is the token that caused the refusal.
 const Header = "Conclave-Token"
 
 // Handler lets requests pass to next whose Header has the newest token, and
@@ -25,12 +24,12 @@ const Header = "Conclave-Token"
 //	                           did not end while this one waited, or the
 //	                           fence is closed
 //
-// When a newer token comes, or Close, the contexts of older requests that are still being
-// served end, so do their reads and soon their writes, and the newer one, or Close, waits
-// for them. A client that is frozen within a request holds nobody up, as long as
-// http.ResponseController reaches the deadlines of the server. An HTTP/1 connection is
-// closed after a request that was dismissed; the answer is truncated if its header had
-// been written before.
+// When a newer token comes, or Close is called, the contexts of older requests that are still
+// being served end, as do their reads and soon their writes; the newer request, or Close, waits
+// for them. A client that is frozen during a request delays nobody, as long as
+// http.ResponseController can set the deadlines of the server. An HTTP/1 connection is closed
+// after a request that was ended this way; the answer is truncated if its header had been written
+// before.
 func (f *Fence) Handler(resource string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, err := FromRequest(r)
@@ -67,8 +66,8 @@ func refuse(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), status)
 }
 
-// FromRequest returns the token of a request, ErrNoToken if it has none. Of several nobody
-// knows which one is that of the leader.
+// FromRequest returns the token of a request, ErrNoToken if it has none. Several tokens are an
+// error too, because nobody knows which one is the leader's.
 func FromRequest(r *http.Request) (election.Token, error) {
 	if values := r.Header.Values(Header); len(values) > 1 {
 		return 0, fmt.Errorf("header %s: %w: %d values", Header, strconv.ErrSyntax, len(values))
@@ -92,9 +91,8 @@ func parse(text string) (election.Token, error) {
 
 func format(token election.Token) string { return strconv.FormatUint(uint64(token), 10) }
 
-// Transport is an http.RoundTripper that sends the token of the request's
-// context (TokenOf) along. It sends nothing without a token, and nothing after
-// the leadership has ended.
+// Transport is an http.RoundTripper that sends the token of the request's context (TokenOf)
+// along. Without a token, or after the leadership has ended, it sends nothing.
 type Transport struct {
 	// Base does the work; nil is http.DefaultTransport.
 	Base http.RoundTripper

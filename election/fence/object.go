@@ -11,19 +11,18 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Objects is a store of objects with conditional writes (S3, Azure blobs, Google
-// Cloud Storage and their like) as any client library gives it: ten lines each,
-// see the examples of the module election/fence/integration.
+// Objects is a store of objects with conditional writes (S3, Azure blobs, Google Cloud Storage
+// and the like). It takes some ten lines over any client library: see the examples of the module
+// election/fence/integration.
 type Objects interface {
 	// Get returns the bytes of an object and its ETag, ErrNoObject if there is
 	// none.
 	Get(ctx context.Context, key string) (data []byte, etag string, err error)
-	// Put writes the bytes if the object still has the ETag (If-Match), or, if
-	// the ETag is empty, if there is none (If-None-Match: *). ErrChanged says
-	// that the condition did not hold. It makes one attempt: switch off the
-	// retries of the client library, which turn a write whose answer was lost
-	// into ErrChanged. UpdateObject sees through that unless somebody else has
-	// written since.
+	// Put writes the bytes if the object still has the ETag (If-Match), or, if the ETag is empty,
+	// if there is none (If-None-Match: *). ErrChanged means that the condition did not hold. Put
+	// makes one attempt: switch off the retries of the client library, which turn a write whose
+	// answer was lost into ErrChanged. UpdateObject recognizes such a write unless somebody else
+	// has written since.
 	Put(ctx context.Context, key string, data []byte, etag string) error
 }
 
@@ -48,7 +47,7 @@ const (
 // ObjectContent is what an object holds.
 type ObjectContent struct {
 	Data  []byte
-	Token election.Token // of its writer; zero for one written without
+	Token election.Token // of its writer; zero for one written without a fence
 	write string
 	etag  string
 }
@@ -57,12 +56,12 @@ type ObjectContent struct {
 // that somebody else has written: with one leader, one or two.
 const objectTries = 100
 
-// UpdateObject replaces the data of an object by what change makes of it (nil if
-// it is not there). ErrStale says that a later leader has written it; an error
-// of change comes out as it is; then nothing was written. After another error
-// nobody knows. The condition on the ETag holds what was compared together
-// with what is written (fence-F2). change may be called several times. An object that
-// was written without a fence is taken as data of token zero.
+// UpdateObject replaces the data of an object by what change returns for it; change gets nil if
+// there is no object, and may be called several times. ErrStale means that a later leader has
+// written the object; an error of change is returned as it is; in both cases nothing was written.
+// After any other error the outcome is unknown. The condition on the ETag makes comparison and
+// write one step (fence-F2). An object that was written without a fence counts as data with token
+// zero.
 func UpdateObject(ctx context.Context, objects Objects, key string, token election.Token,
 	change func(old []byte) ([]byte, error)) error {
 	mine := ""
@@ -94,8 +93,7 @@ func UpdateObject(ctx context.Context, objects Objects, key string, token electi
 	return fmt.Errorf("fence %q: %d writes in vain: %w", key, objectTries, ErrChanged)
 }
 
-// ReadObject returns what an object holds, the zero ObjectContent if it is not
-// there.
+// ReadObject returns what an object holds, or the zero ObjectContent if it does not exist.
 func ReadObject(ctx context.Context, objects Objects, key string) (ObjectContent, error) {
 	data, etag, err := objects.Get(ctx, key)
 	if errors.Is(err, ErrNoObject) {

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Dialect is how a database writes SQL.
+// Dialect is the SQL dialect of a database.
 type Dialect int
 
 // The dialects.
@@ -25,17 +25,16 @@ const (
 // TableDefault is the name of the table of guard rows.
 const TableDefault = "conclave_fence"
 
-// SQL keeps the highest token of each resource in a guard row of the database
-// that holds the resource. The row is changed in the transaction that changes
-// the resource, so both happen or neither (fence-F2), at any isolation level: the row
-// is locked until the end of the transaction. A token fits if it is below 2^63,
-// which all backends keep to.
+// SQL keeps the highest token of each resource in a guard row of the database that holds the
+// resource. The row is changed in the transaction that changes the resource, so both happen or
+// neither (fence-F2), at any isolation level: the row is locked until the end of the transaction.
+// A token must be below 2^63, as those of all backends are.
 //
-// The other form needs no table. If the resource is a row, it gets a column:
+// The other way needs no table. If the resource is a row, give it a column:
 //
 //	update jobs set state = $1, token = $2 where id = $3 and token <= $2
 //
-// and Changed tells what became of it.
+// and pass the result to Changed.
 type SQL struct {
 	dialect                Dialect
 	table                  string
@@ -44,8 +43,8 @@ type SQL struct {
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
 
-// NewSQL returns a fence on a table of guard rows, "" being TableDefault. Schema
-// makes the table. With MySQL the name of a resource has at most 1,024 bytes.
+// NewSQL returns a fence on a table of guard rows, "" meaning TableDefault. Schema returns the
+// statement that makes the table. With MySQL the name of a resource has at most 1,024 bytes.
 func NewSQL(dialect Dialect, table string) (*SQL, error) {
 	if table == "" {
 		table = TableDefault
@@ -100,9 +99,9 @@ func (s *SQL) Schema() string {
 // limit (3,072 bytes in tables of InnoDB).
 const mysqlBytesMax = 1024
 
-// Check accepts the token for the resource within tx, or returns a *StaleError;
-// then tx is to be rolled back. Call it first: what the transaction reads
-// after it cannot be changed by another leader before it ends.
+// Check accepts the token for the resource within tx, or returns a *StaleError; then roll tx
+// back. Call it first: what the transaction reads after Check cannot be changed by another leader
+// before the transaction ends.
 //
 // At the isolation levels repeatable read and serializable a database may
 // return an error of its own when two leaders meet; nothing is written then,
@@ -155,12 +154,11 @@ func (s *SQL) raise(ctx context.Context, tx *sql.Tx, resource string, token elec
 // errNoRow is beside ErrStale when no row was changed: there may be none.
 var errNoRow = errors.New("no row was changed")
 
-// Changed returns nil if a statement with "and token <= ?" has changed a row,
-// the statement's error if it has one, and else an error that matches ErrStale:
-// the row has a newer token, or does not exist. With MySQL the statement must
-// change something in any case (writes = writes + 1), or the connection must
-// be opened with clientFoundRows=true, because it does not count rows that were
-// the same before.
+// Changed returns nil if a statement with "and token <= ?" has changed a row, the statement's
+// error if it has one, and otherwise an error that matches ErrStale: the row has a newer token,
+// or does not exist. With MySQL the statement must change something in any case (writes = writes
+// + 1), or the connection must be opened with clientFoundRows=true, because MySQL does not count
+// rows that already had the new values.
 func Changed(result sql.Result, err error) error {
 	if err != nil {
 		return err

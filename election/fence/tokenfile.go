@@ -33,9 +33,9 @@ type tokenFile struct {
 
 const tokensHeader = "conclave fence 1\n"
 
-// Open returns a fence that keeps its tokens in a file, which is made if it
-// does not exist. The file belongs to it until Close: no other process can open
-// it, and a second Open fails. A damaged file is refused.
+// Open returns a fence that keeps its tokens in a file, which it creates if it does not exist.
+// The file is locked until Close: no other process can open it, and a second Open fails. A
+// damaged file is refused.
 func Open(path string) (*Fence, error) {
 	b, err := openTokens(path)
 	if err != nil {
@@ -49,10 +49,9 @@ func Open(path string) (*Fence, error) {
 	return f, nil
 }
 
-// Close lets another process open the file, when nobody acts any more: it ends the
-// contexts of all acts and waits until they have returned, so it is not called by one
-// of them. The fence accepts no token from then on. A fence in memory has nothing to
-// close.
+// Close ends the contexts of all acts, waits until they have returned, and then lets another
+// process open the file; do not call it from within an act. From then on the fence accepts no
+// token. A fence in memory has nothing to close.
 func (f *Fence) Close() error {
 	if f.file == nil {
 		return nil

@@ -1,14 +1,14 @@
-// Package holders lets at most N candidates act at a time: a semaphore over any store
-// that elects (Candidate). With the same places RWLock is a lock for readers and writers.
+// Package holders lets at most N candidates act at a time: Candidate is a semaphore over any
+// store that elects. RWLock is a lock for readers and writers that uses the same places.
 //
-// There are N places, each an election of its own: NAME/places/1 to NAME/places/N. A
-// candidate campaigns for all of them, acts in the first that it is granted, and gives
-// any other back without acting. So no more than N act where the backend is Exclusive,
-// whatever becomes of candidates, for as long as each honours its context as the
-// leader of an election does. All candidates give the same N.
+// There are N places, each an election of its own: NAME/places/1 to NAME/places/N. A candidate
+// campaigns for all of them, acts in the first that it is granted, and releases any other without
+// acting. So over a backend that is Exclusive no more than N candidates act, whatever happens to
+// them, as long as each respects its context as the leader of an election does. All candidates
+// must use the same N.
 //
-// A fencing token is that of a place: it grows within the place, and says nothing about
-// another. A resource that refuses old tokens keeps one mark for each place.
+// A fencing token belongs to a place: it grows within that place, and says nothing about another.
+// A resource that refuses old tokens must remember one token for each place.
 package holders
 
 import (
@@ -26,11 +26,11 @@ import (
 	"github.com/conclave-project/conclave/internal/healthcheck"
 )
 
-// PlacesMax is the greatest N: a candidate has a claim in each place's election.
+// PlacesMax is the greatest N. It is limited because a candidate has a claim in each place's
+// election.
 const PlacesMax = 64
 
-// Candidate is one that wants a place. Its methods may be called by several
-// goroutines.
+// Candidate competes for a place. Its methods may be called by several goroutines.
 type Candidate struct {
 	name     string
 	electors []*election.Elector
@@ -41,17 +41,17 @@ type Candidate struct {
 // Place is what a candidate holds while it acts: the leadership of a place.
 type Place struct {
 	election.Leadership
-	// Number of the place, from 1.
+	// Number is that of the place, from 1.
 	Number int
 }
 
-// New returns a candidate for one of n places, 1 to PlacesMax. Options are those of
-// each place's Elector. Once is ignored, and so is Priority: a candidate waits for all
-// places, and would end the holders of all for the one that it needs. OnEvent is called
-// with the events of all places, one call at a time; if it does not return, nothing waits
-// for it but Hold, for a quarter of the lease, and what it misses of 1024 events is
-// counted in Event.Missed. Health is called once for all, up to four times in three
-// HealthEvery. It does no I/O. An error matches election.ErrInvalid.
+// New returns a candidate for one of n places, 1 to PlacesMax. Options are those of each place's
+// Elector. Once is ignored. So is Priority, because a candidate waits for all places, and would
+// end the holders of all of them to get the one that it needs. OnEvent is called with the events
+// of all places, one call at a time. If it does not return, only Hold waits for it, for a quarter
+// of the lease; up to 1024 events wait, and those dropped are counted in Event.Missed. Health is
+// called once for all places, up to four times in three HealthEvery. It does no I/O. An error
+// matches election.ErrInvalid.
 func New(backend election.Backend, name string, n int, options election.Options) (*Candidate, error) {
 	if n < 1 || n > PlacesMax {
 		return nil, fmt.Errorf("holders of %q: %d places, must be from 1 to %d: %w", name, n, PlacesMax, election.ErrInvalid)
@@ -112,11 +112,11 @@ func (e *events) await() {
 	}
 }
 
-// Hold waits for a place, runs the function while this candidate holds it, and returns
-// what Elector.Run returns with Options.Once; and if it never held one, the cause of
-// ctx, or what the places failed with when none is left to wait for. An error that
-// matches election.ErrRunning says that another Hold of this Candidate has not returned.
-// A panic of the function ends the process.
+// Hold waits for a place, runs the function while this candidate holds it, and returns what
+// Elector.Run returns with Options.Once. If it never held a place, it returns the cause of ctx,
+// or the errors of the places once none is left to wait for. An error that matches
+// election.ErrRunning means that another Hold of this Candidate has not returned. A panic of the
+// function ends the process.
 func (c *Candidate) Hold(ctx context.Context, function func(context.Context, Place) error) error {
 	if !c.holds.CompareAndSwap(false, true) {
 		return fmt.Errorf("holders of %q: %w", c.name, election.ErrRunning)

@@ -12,33 +12,29 @@ import (
 	"github.com/conclave-project/conclave/internal/healthcheck"
 )
 
-// RWLock lets many read at a time, or one write and nobody read. It rests on places, as
-// a Candidate does: a reader holds one of them, a writer all. Both come through a gate,
-// which is an election too, NAME/gate. What always holds, over a backend whose Traits
-// say Exclusive:
+// RWLock lets many readers act at a time, or one writer and no reader. It uses places, as a
+// Candidate does: a reader holds one of them, a writer all. Both first pass a gate, which is also
+// an election, NAME/gate. Over a backend whose Traits say Exclusive, the following always holds:
 //
-//	holders-W1  A writer acts only while it holds every place, and a reader only
-//	            while it holds one: so nobody acts beside a writer, whatever
-//	            becomes of candidates.
-//	holders-W2  A reader campaigns for a place only while it holds the gate, or
-//	            takes that back; and a writer holds the gate from before its
-//	            first place until it has acted: so one writer at a time collects
-//	            places, and none waits for readers that came after it had the
-//	            gate.
-//	holders-W3  At the gate a writer has the higher priority, where the backend
-//	            knows priorities (Traits.Waiters): it waits for those that act and
-//	            one that is at the gate, and for other writers. Readers wait as
-//	            long as writers keep coming.
+//	holders-W1  A writer acts only while it holds every place, and a reader only while it holds
+//	            one. So nobody acts at the same time as a writer, whatever happens to candidates.
+//	holders-W2  A reader campaigns for a place only while it holds the gate, or withdraws; and a
+//	            writer holds the gate from before its first place until it has acted. So one
+//	            writer at a time collects places, and none waits for readers that came after it
+//	            had the gate.
+//	holders-W3  At the gate a writer has the higher priority, if the backend supports priorities
+//	            (Traits.Waiters): it waits only for the readers that act, the one that is at the
+//	            gate, and other writers. Readers wait as long as writers keep coming.
 //
-// Of a writer a fence knows the gate alone, by its token or its key, and not the places: a
-// writer that has lost one is let in for as long as it has the gate. That is enough. All
-// that act after it have come through the gate after it (holders-W2), so that the gate
-// was the writer's no more, and their tokens are higher.
+// A fence checks only a writer's gate, by its token or its key, and not the places: a writer that
+// has lost a place still passes the fence while it has the gate. That is enough. Everybody that
+// acts after the writer has passed the gate after it (holders-W2); by then the writer had lost
+// the gate, and the later tokens are higher.
 //
-// A writer costs as much as it has places, in renewals too: as many readers as
-// are needed at a time and no more.
+// A writer's cost, renewals included, grows with the number of places: allow no more readers at a
+// time than you need.
 //
-// Its methods may be called by several goroutines, also at the same time.
+// Its methods may be called by several goroutines at the same time.
 type RWLock struct {
 	backend election.Backend
 	name    string
@@ -47,24 +43,23 @@ type RWLock struct {
 	events  *events
 }
 
-// Held is what a reader or writer has while it acts. The zero Held is one that has never
-// been: Err is election.ErrNotLeader.
+// Held is what a reader or writer holds while it acts. The zero Held never began: its Err is
+// election.ErrNotLeader.
 type Held struct {
 	token election.Token
 	leads []election.Leadership
 }
 
-// Token is the fencing token: that of the gate, when this one came through it. It is
-// higher for everybody that comes later, so that a resource which refuses lower ones
-// refuses a writer of the past. The context of the act carries it (fence.TokenOf).
+// Token returns the fencing token: the token of the gate from when this holder passed it.
+// Everybody that comes later has a higher one, so a resource that refuses lower tokens refuses an
+// earlier writer. The function's context carries it (fence.TokenOf).
 //
-// Readers that act at the same time have different ones, so that a resource which
-// refuses every lower token refuses the earlier of two readers as well. One that is to
-// serve both refuses a write by the highest token that it has seen, and a read by the
-// highest of a write.
+// Readers that act at the same time have different tokens, so a resource that refuses every lower
+// token also refuses the earlier of two readers. A resource that is to serve both must compare a
+// write with the highest token that it has seen, and a read with the highest token of a write.
 func (h Held) Token() election.Token { return h.token }
 
-// Err returns nil while the lock is held, and otherwise why that has ended. It reads the
+// Err returns nil while the lock is held, and otherwise why it was lost or released. It reads the
 // clock, as Leadership.Err does.
 func (h Held) Err() error {
 	if len(h.leads) == 0 {
@@ -84,9 +79,9 @@ func (h Held) carry(ctx context.Context, around election.Leadership) context.Con
 	return carried.With(ctx, carried.Token{Value: uint64(h.token), Check: h.Err, Inside: around})
 }
 
-// NewRWLock returns a lock for at most readers at a time, 1 to PlacesMax, a number that all
-// must give alike. Options are as for New; Warm and Priority are ignored. It does no I/O.
-// An error matches election.ErrInvalid.
+// NewRWLock returns a lock for at most the given number of readers at a time, 1 to PlacesMax. All
+// candidates must use the same number. Options are as for New; Warm and Priority are ignored. It
+// does no I/O. An error matches election.ErrInvalid.
 func NewRWLock(backend election.Backend, name string, readers int, options election.Options) (*RWLock, error) {
 	options.Warm, options.Priority = nil, 0
 	events := newEvents(&options)
@@ -110,11 +105,11 @@ func (l *RWLock) gate(priority int) (*election.Elector, error) {
 	return gate, nil
 }
 
-// Read waits until no writer acts or waits and a place is free, runs the function while
-// this candidate may read, and returns what Candidate.Hold does; but the cause of the
-// function's context when that has ended and the function says no more than that, so that
-// one which was cut short by an operator passes for no success (ErrResigned). Its context
-// ends before anybody may write.
+// Read waits until no writer acts or waits and a place is free, runs the function while this
+// candidate may read, and returns what Candidate.Hold returns. But if the function's context has
+// ended and the function reports only that, Read returns the cause of the context, so a read that
+// an operator ended does not count as a success (ErrResigned). The context ends before anybody
+// may write.
 func (l *RWLock) Read(ctx context.Context, function func(context.Context, Held) error) error {
 	defer l.events.await()
 	places, err := New(l.backend, l.name, l.readers, l.options)
@@ -240,12 +235,13 @@ func (r *reading) withdraw() {
 	}
 }
 
-// Write waits until nobody reads or writes, runs the function while this candidate alone
-// may act, and returns its error; if it has none, or one that only says that it was told
-// to end, a *election.LostError when the lock was lost, or the cause of ctx when that has
-// ended. One that was told to end for another reason and says so was cut short by an
-// operator, and Write returns that reason (election.ErrResigned). Its context ends before
-// anybody else may act. A panic of the function comes out of Write, after the lock was released.
+// Write waits until nobody reads or writes, runs the function while this candidate alone may act,
+// and returns the function's error. If the function returns none, or only reports that it was
+// told to end, Write returns a *election.LostError if the lock was lost, or the cause of ctx if
+// that has ended. A function that was told to end for another reason and reports it was ended by
+// an operator, and Write returns that reason (election.ErrResigned). The context ends before
+// anybody else may act. A panic of the function propagates out of Write after the lock was
+// released.
 func (l *RWLock) Write(ctx context.Context, function func(context.Context, Held) error) error {
 	defer l.events.await() // also after a panic
 	gate, err := l.gate(1)

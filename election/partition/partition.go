@@ -1,49 +1,48 @@
-// Package partition shares partitions out among the members of a group: each
-// partition is an election of its own, and its leader is its owner.
+// Package partition distributes partitions among the members of a group: each partition is an
+// election of its own, and its leader is its owner.
 //
-// In go a Backend, the name of the group and a function; the function runs for
-// each partition that this member owns. Nobody coordinates: every member
-// watches all elections of the group, works out by the same rule who should own
-// what (package balance), and does its own part of it.
+// A Member takes a Backend, the name of the group and a function, and runs the function for each
+// partition that it owns. There is no coordinator: every member watches all elections of the
+// group, computes by the same rule who should own what (package balance), and carries out its own
+// part.
 //
 //	billing/seats/0 ...      the leader of one of them is a member
 //	billing/partitions/0 ... the leader of one of them owns the partition
 //
-// What always holds, over a backend whose Traits say Exclusive and Expires:
+// Over a backend whose Traits say Exclusive and Expires, the following always holds:
 //
-//	partition-P1  Never two owners of a partition, and its token grows: it is an
-//	              election like any other.
-//	partition-P2  While there is a member and the store can be reached, every
-//	              partition is owned, except for a lease and a look at the store
-//	              after its owner was lost, or the gap of a move.
-//	partition-P3  When members have not changed for some time, what two of them
-//	              own differs by at most one.
-//	partition-P4  A partition moves only if its owner leaves, owns more than its
-//	              share, or has no seat and finds none; as few move as will do.
-//	partition-P5  At most MaxMoves are on the move at a time, as far as members
-//	              see the same. Those without an owner count, for two leases:
-//	              what nobody has taken by then perhaps nobody can. But while as
-//	              many as MaxMoves have none, for however long, an owner that
-//	              stays gives up no other unless somebody is seen to wait for it:
-//	              a member that can take nothing costs no more than these. What
-//	              the store refuses to the owner, too, does not count for that.
-//	              What could not be handed over for Election.WarmLimit and two
-//	              leases does not count either, and is tried again more rarely.
-//	              What lost its owner is not held up by any of this.
-//	partition-P6  What is wrong with one of these elections, such as a record
-//	              that is damaged, or one that nobody may write, costs its seat or
-//	              its partition, no other. It still is in the share of a member.
-//	partition-P7  A member whose function has not ended two leases after its
-//	              leadership has gives its seat up, and so all its partitions, until
-//	              it has, if there is another member: that one would leave the
+//	partition-P1  A partition never has two owners, and its token grows: it is an election like
+//	              any other.
+//	partition-P2  While there is a member and the store can be reached, every partition is owned,
+//	              except for a lease and one read of the store after its owner was lost, or during
+//	              the gap of a move.
+//	partition-P3  When members have not changed for some time, the numbers of partitions that any
+//	              two of them own differ by at most one.
+//	partition-P4  A partition moves only if its owner leaves, owns more than its share, or has no
+//	              seat and finds none; no more partitions move than necessary.
+//	partition-P5  At most MaxMoves partitions are moving at a time, as far as members see the
+//	              same. Partitions without an owner count, for two leases: if nobody has taken one
+//	              by then, perhaps nobody can. But while MaxMoves partitions have no owner, for
+//	              however long, an owner that stays gives up another only if a member is seen to
+//	              wait for it: so a member that can take nothing costs no more than these. A
+//	              partition that the store refuses even to its owner does not count for that. A
+//	              partition that could not be handed over for Election.WarmLimit and two leases
+//	              does not count either, and is tried again less often. None of this delays a
+//	              partition that lost its owner.
+//	partition-P6  A fault in one of these elections, such as a damaged record or one that nobody
+//	              may write, affects only its own seat or partition. The partition still counts in
+//	              the share of a member.
+//	partition-P7  If a member's function is still running two leases after its leadership ended,
+//	              and there is another member, the member gives up its seat, and so all its
+//	              partitions, until the function has ended. Otherwise the others would leave that
 //	              partition to it.
 //
-// The owner of a partition that is to move hands it over to the member that
-// waits for it (Elector.TransferTo), after Options.Warm has returned
-// there; on a backend that cannot hand over it resigns.
+// The owner of a partition that is to move hands it over to the member that waits for it
+// (Elector.TransferTo), after Options.Warm has returned there. On a backend that cannot hand
+// over, the owner resigns.
 //
-// The cost: each member observes Partitions + MembersMax elections, and has a
-// claim for its seat and for each partition that it owns or waits for.
+// Each member observes Partitions + MembersMax elections, and has one claim for its seat and one
+// for each partition that it owns or waits for.
 package partition
 
 import (
@@ -71,46 +70,44 @@ const (
 // Options of a Member. All members of a group have the same Partitions,
 // MembersMax and MaxMoves.
 type Options struct {
-	// Partitions is how many there are: 1 to PartitionsMax, numbered from 0.
+	// Partitions is the number of partitions, 1 to PartitionsMax. They are numbered from 0.
 	Partitions int
-	// MembersMax is how many members there may be: those above wait for a
-	// seat. Default 32, at most 1000.
+	// MembersMax is how many members can have a seat; further members wait for one. Default 32,
+	// at most 1000.
 	MembersMax int
 	// MaxMoves is how many partitions may move at a time. Default 1.
 	MaxMoves int
 	// Warm makes this member ready for a partition while another one still
 	// owns it; see election.Options.
 	Warm func(ctx context.Context, partition int) error
-	// OnView is called with the changes of what this member sees, one call at a
-	// time, in a goroutine of its own; it may keep the View. If it does not return,
-	// nothing waits for it but Run, for a quarter of the lease; of the Views that wait
-	// for it the newest 16 are told.
+	// OnView is called whenever this member's View changes, one call at a time, in a goroutine of
+	// its own; it may keep the View. If it does not return, only Run waits for it, for a quarter
+	// of the lease; of the Views that wait, the newest 16 are delivered.
 	OnView func(View)
-	// Election is how each election is held. Its ID names this member and
-	// differs from those of all others. Its Health is called once for all
-	// elections, up to four times in three HealthEvery, its OnEvent with the events
-	// of all, one call at a time, with Event.Election saying of which. If that does
-	// not return, nothing waits for it but Run, for a quarter of the lease; what it
-	// misses of 1024 events is counted in Event.Missed. Warm, Priority and Once are ignored.
+	// Election holds the options of each election. ID names this member and must differ from
+	// those of all others. Health is called once for all elections, up to four times in three
+	// HealthEvery. OnEvent is called with the events of all elections, one call at a time;
+	// Event.Election tells which one. If it does not return, only Run waits for it, for a quarter
+	// of the lease; up to 1024 events wait, and those dropped are counted in Event.Missed. Warm,
+	// Priority and Once are ignored.
 	Election election.Options
 }
 
 // View is what a member sees of its group.
 type View struct {
-	// Members that have a seat, in order of their names.
+	// Members are those that have a seat, in order of their names.
 	Members []string
-	// Owners of the partitions, empty for none, and their latest tokens.
+	// Owners and Tokens are the owner of each partition, empty for none, and its latest token.
 	Owners []string
 	Tokens []election.Token
-	// Err says why one of the elections cannot be seen, nil if all can. What was
-	// last seen of it stands above.
+	// Err says why one of the elections cannot be seen, nil if all can. The fields above then
+	// show what was last seen of it.
 	Err error
 }
 
-// Function is what runs for a partition, as in Elector.Run. One that returns
-// nil releases the partition, for any member to take. One that returns an error
-// by itself ends the Run of the member; what it returns once its context has ended is
-// ignored.
+// Function runs for a partition, as in Elector.Run. If it returns nil, the partition is released
+// for any member to take. If it returns an error by itself, the Run of the member ends. What it
+// returns after its context has ended is ignored.
 type Function func(ctx context.Context, partition int, lead election.Leadership) error
 
 const (
@@ -209,25 +206,24 @@ func (m *Member) partitionOptions(p int) election.Options {
 // ID returns the name of this member.
 func (m *Member) ID() string { return m.id }
 
-// View returns what this member sees now, the zero View before it has looked at
-// everything once.
+// View returns what this member sees now, or the zero View if it has not yet read every election
+// once.
 func (m *Member) View() View {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.view
 }
 
-// Leave gives the member's seat up and hands its partitions over, MaxMoves at a
-// time; then Run returns nil. It does not wait. What nobody takes is released, and
-// holds the next up for two leases.
+// Leave gives up the member's seat and hands over its partitions, MaxMoves at a time; then Run
+// returns nil. Leave does not wait. A partition that nobody takes is released, and delays the
+// next one by two leases.
 func (m *Member) Leave() { m.leaveOne.Do(func() { close(m.leaving) }) }
 
-// Run takes part in the group until ctx ends, Leave has been carried out, or an
-// error that no retry can overcome, and returns when all functions have
-// returned and all is released. When ctx ends everything is released at
-// once, and the cause of ctx is returned. A panic of a function comes out of
-// Run. A Member that has left does not run again. An error that matches
-// election.ErrRunning says that another Run of this Member has not returned.
+// Run takes part in the group until ctx ends, Leave has been carried out, or an error occurs that
+// no retry can overcome. It returns when all functions have returned and everything is released.
+// When ctx ends, everything is released at once, and Run returns the cause of ctx. A panic of a
+// function propagates out of Run. A Member that has left cannot run again. An error that matches
+// election.ErrRunning means that another Run of this Member has not returned.
 func (m *Member) Run(ctx context.Context, function Function) error {
 	if !m.running.CompareAndSwap(false, true) {
 		return fmt.Errorf("group %q: %w", m.name, election.ErrRunning)

@@ -1,9 +1,8 @@
-// Package fencetest proves that a fenced resource refuses zombies.
+// Package fencetest tests that a fenced resource refuses zombies.
 //
-// In goes a resource that holds a number, out come the same tests for each: a
-// late message of an earlier leader while the present one is alive, and leaders
-// that are replaced again and again without knowing it, that pause at random
-// between reading and writing, and of whose updates none may be lost.
+// It runs the same tests on any resource that holds a number: a late message of an earlier leader
+// while the current one is alive, and leaders that are replaced again and again without knowing
+// it and that pause at random between reading and writing. None of their updates may be lost.
 package fencetest
 
 import (
@@ -18,8 +17,8 @@ import (
 	"github.com/conclave-project/conclave/election/fence"
 )
 
-// Resource is a number behind a fence, zero at first. Its functions are called
-// by several goroutines.
+// Resource is a number behind a fence, initially zero. Its functions are called by several
+// goroutines.
 type Resource struct {
 	// Claim closes the resource to older tokens, as a new leader does, and
 	// returns the number.

@@ -1,10 +1,9 @@
 // Package grpcfence carries fencing tokens over gRPC, and refuses stale ones.
 //
-// In goes a fence.Fence and the name of the resource that a server is, out come
-// interceptors for the server; the interceptors for clients take the token from
-// the context of the leader's function (fence.TokenOf). What always holds is
-// what package fence says; a call with an older token than one seen before ends
-// with codes.FailedPrecondition.
+// The interceptors for a server are made from a fence.Fence and the name of the resource that the
+// server is. The interceptors for clients take the token from the context of the leader's
+// function (fence.TokenOf). The rules of package fence hold; a call with an older token than one
+// seen before ends with codes.FailedPrecondition.
 package grpcfence
 
 import (
@@ -23,13 +22,13 @@ import (
 	"github.com/conclave-project/conclave/election/fence"
 )
 
-// Key is the metadata that carries a token, in decimal digits. In the trailer of
-// a call that was refused it is the token because of which that was.
+// Key is the metadata key that carries a token, in decimal digits. In the trailer of a refused
+// call it is the token that caused the refusal.
 const Key = "conclave-token"
 
-// UnaryServer lets calls pass that have the newest token, and keeps it in their
-// context (fence.TokenOf). When a newer one comes, the contexts of older calls
-// that still run end, and the newer one waits for them. Refused calls end with
+// UnaryServer admits calls that have the newest token, and keeps it in their context
+// (fence.TokenOf). When a newer one comes, the contexts of older calls that still run end, and
+// the newer one waits for them. Refused calls end with
 //
 //	FailedPrecondition   the token is stale; or it became so, and the handler
 //	                     ended with codes.Canceled: what it had done is done
@@ -46,11 +45,11 @@ func UnaryServer(f *fence.Fence, resource string) grpc.UnaryServerInterceptor {
 	}
 }
 
-// StreamServer is UnaryServer for streams: the token is that with which the
-// stream was opened. A newer one ends the stream's context, and its RecvMsg and
-// SendMsg with codes.Canceled: a client that says nothing holds nobody up. The
-// client of such a stream gets a *fence.StaleError. Nothing writes into a message of protobuf
-// once RecvMsg has returned; one of another codec is not to be used again after an error.
+// StreamServer is UnaryServer for streams: the token is the one with which the stream was opened.
+// A newer token ends the stream's context, and its RecvMsg and SendMsg with codes.Canceled, so a
+// silent client delays nobody. The client of such a stream gets a *fence.StaleError. Nothing
+// writes into a protobuf message once RecvMsg has returned; do not use a message of another codec
+// again after an error.
 func StreamServer(f *fence.Fence, resource string) grpc.StreamServerInterceptor {
 	return func(server any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		return do(s.Context(), f, resource, func(ctx context.Context) error {
@@ -166,10 +165,9 @@ func parse(text string) (election.Token, error) {
 
 func format(token election.Token) string { return strconv.FormatUint(uint64(token), 10) }
 
-// UnaryClient sends the token of the context along (fence.TokenOf). It sends
-// nothing without one, and nothing after the leadership has ended. A refusal
-// comes out as a *fence.StaleError: a leader that gets it should stop
-// leading.
+// UnaryClient sends the token of the context along (fence.TokenOf). Without one, or after the
+// leadership has ended, it sends nothing. A refusal is returned as a *fence.StaleError: a leader
+// that gets it should stop leading.
 func UnaryClient(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn,
 	invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	token, err := fence.TokenOf(ctx)
@@ -182,7 +180,7 @@ func UnaryClient(ctx context.Context, method string, request, answer any, conn *
 	return judge(err, method, token, trailer)
 }
 
-// StreamClient is UnaryClient for streams. A refusal comes out of RecvMsg.
+// StreamClient is UnaryClient for streams. A refusal is returned by RecvMsg.
 func StreamClient(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string,
 	open grpc.Streamer, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	token, err := fence.TokenOf(ctx)

@@ -1,9 +1,9 @@
 // Package znode refuses a stale token in the coordination server itself:
 // Conclave or Apache ZooKeeper.
 //
-// In go a client, the path of a guard znode and the token of a leadership, from
-// any backend; out comes a Guard, whose Multi changes znodes only as long as no
-// later leader has claimed the guard. What always holds:
+// Claim takes a client, the path of a guard znode and the token of a leadership, from any
+// backend. It returns a Guard, whose Multi changes znodes only as long as no later leader has
+// claimed the guard znode. What always holds:
 //
 //	znode-Z1  The guard znode holds the highest token that has claimed it, as a
 //	          decimal number, and its version changes with the token and with
@@ -11,9 +11,8 @@
 //	znode-Z2  A Multi checks that version in the same transaction in which it
 //	          changes anything (F2 of package fence).
 //
-// The guard is never to be deleted: the versions of a new one would begin again,
-// and could fit a zombie. What is written around the guard, by Set or Create
-// of the client, is not protected.
+// Never delete the guard znode: the versions of a new one would begin again, and could match a
+// zombie's. What is written without the Guard, by Set or Create of the client, is not protected.
 package znode
 
 import (
@@ -36,10 +35,10 @@ type Guard struct {
 	version int32
 }
 
-// Claim writes the token into the guard znode, which from then on refuses all
-// earlier leaders, and returns the guard. The znode and those above it are made
-// if they do not exist, with the ACL, nil being open to everybody. ErrStale of
-// package fence says that a later leader has claimed it.
+// Claim writes the token into the guard znode, which from then on refuses all earlier leaders,
+// and returns the guard. The znode and those above it are created if they do not exist, with the
+// given ACL; nil means open to everybody. fence.ErrStale means that a later leader has claimed
+// it.
 func Claim(ctx context.Context, c *client.Client, path string, token election.Token, acl []zk.ACL) (*Guard, error) {
 	if err := fence.Check(path, 0, token); err != nil {
 		return nil, err
@@ -104,14 +103,13 @@ func lost(ctx context.Context, c *client.Client, err error) bool {
 // Token returns the token of the claim.
 func (g *Guard) Token() election.Token { return g.token }
 
-// Op is the check that a multi must contain to be refused to a zombie, for callers
-// that put their multi together themselves. It fails with zk.ErrBadVersion.
+// Op returns the check that a multi must contain to be refused to a zombie, for callers that
+// build their own multi. It fails with zk.ErrBadVersion.
 func (g *Guard) Op() client.Operation { return client.CheckOp(g.path, g.version) }
 
-// Multi applies all operations or none, as Client.Multi does, and only if no
-// later leader has claimed the guard: else it returns an error that matches
-// fence.ErrStale, and nothing was done. The results are those of ops. In an
-// error the guard counts as operation 1.
+// Multi applies all operations or none, as Client.Multi does, and only if no later leader has
+// claimed the guard: otherwise it returns an error that matches fence.ErrStale, and nothing was
+// done. The results are those of ops. In an error the guard counts as operation 1.
 func (g *Guard) Multi(ctx context.Context, ops ...client.Operation) ([]zk.Result, error) {
 	results, err := g.client.Multi(ctx, append([]client.Operation{g.Op()}, ops...)...)
 	if len(results) > 0 {

@@ -1,19 +1,18 @@
 // Package balance decides which member of a group owns which partition.
 //
-// In go the members and which owns what now, out comes which should own what,
-// and which partitions may change hands at once. It is a function of its
-// arguments: members that see the same decide the same, so nobody has to
-// coordinate them. What always holds:
+// From the members and what each owns now, it computes what each should own, and which partitions
+// may move at once. The result depends on the arguments alone: members that see the same decide
+// the same, so they need no coordinator. What always holds:
 //
-//	balance-B1  Every partition has a member to own it, if there are members.
-//	balance-B2  What two members should own differs by at most one partition.
-//	balance-B3  Of a member's partitions only those above its share go
-//	            elsewhere, and the shares are chosen so that the fewest go. Once
-//	            this is carried out, nothing goes any more.
-//	balance-B4  Carried out in part and decided again, it needs no more moves in
-//	            all.
-//	balance-B5  No partition is taken from its owner while as many as the limit
-//	            have none: those that are on their way count.
+//	balance-B1  Every partition is assigned to a member, if there are members.
+//	balance-B2  The numbers of partitions that two members should own differ by at most one.
+//	balance-B3  A member loses only the partitions above its share, and the shares are chosen so
+//	            that as few as possible move. Once the plan is carried out, nothing moves any
+//	            more.
+//	balance-B4  A plan that is carried out in part and then computed again needs no more moves in
+//	            total.
+//	balance-B5  No partition is taken from its owner while as many partitions as the limit have no
+//	            owner: those that are moving count.
 package balance
 
 import (
@@ -22,12 +21,12 @@ import (
 	"slices"
 )
 
-// Nobody owns a partition.
+// Nobody is the owner of a partition that has none.
 const Nobody = ""
 
-// Plan returns the member that should own each partition. The members have
-// names that differ, in any order; owners that are no members are leaving. It
-// returns Nobody for each when there are no members.
+// Plan returns the member that should own each partition. The members' names are distinct and in
+// any order; owners that are not members are leaving. Without members it returns Nobody for each
+// partition.
 func Plan(members, owners []string) []string {
 	targets := make([]string, len(owners))
 	if len(members) == 0 {
