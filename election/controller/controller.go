@@ -1,31 +1,29 @@
-// Package controller lets a Kubernetes controller that is built on controller-runtime elect
-// on any backend of Conclave.
+// Package controller lets a Kubernetes controller built on controller-runtime elect its leader on
+// any backend of Conclave.
 //
-// In goes what ctrl.NewManager takes, out comes a manager. One line changes:
+// NewManager takes what ctrl.NewManager takes, and returns a manager. One line changes:
 //
 //	mgr, err := ctrl.NewManager(config, options)
 //	mgr, err := controller.NewManager(config, options, controller.Election{})
 //
-// The zero Election elects on the Lease that the manager used before, so that replicas with
-// and without this line share it during a rollout. What always holds, with LeaderElection
-// set:
+// The zero Election uses the same Lease as the manager did before, so replicas with and without
+// this change share it during a rollout. With LeaderElection set, the following always holds:
 //
-//	controller-N1  Runnables that need leader election, reconcilers above all, run only
-//	               while this manager leads. Their context ends Options.Grace before
-//	               anybody else may lead, with the reason as its cause, and at once when
-//	               a frozen process goes on. Start returns that reason once they have
-//	               ended.
-//	controller-N2  Where they have not ended by then, the process is ended
-//	               (Options.OnStuck can be another way to do that).
+//	controller-N1  Runnables that need leader election, above all reconcilers, run only while this
+//	               manager leads. Their context ends Options.Grace before anybody else may lead,
+//	               with the reason as its cause, and at once when a frozen process resumes. Start
+//	               returns that reason once they have ended.
+//	controller-N2  If they have not ended when others may lead, the process is ended
+//	               (Options.OnStuck can replace this).
 //	controller-N3  The election is released only with LeaderElectionReleaseOnCancel, and
 //	               only after all runnables have ended. Otherwise it runs out.
-//	controller-N4  While another leads, caches, webhooks, probes and runnables that do
-//	               not need leader election run as they do without this package; the
-//	               manager learns of its turn without polling.
+//	controller-N4  While another candidate leads, caches, webhooks, probes and runnables that do
+//	               not need leader election run as they do without this package; the manager
+//	               learns without polling that it leads.
 //
-// A manager leads once: as with controller-runtime, the process ends after Start has
-// returned and is started again by Kubernetes. LeadershipFrom gives a reconciler the fencing
-// token of the leadership that it runs in.
+// A manager leads once: as with controller-runtime, the process ends after Start has returned,
+// and Kubernetes starts it again. From LeadershipFrom a reconciler gets the fencing token of the
+// leadership that it runs in.
 package controller
 
 import (
@@ -49,8 +47,8 @@ import (
 	"github.com/conclave-project/conclave/election/controller/internal/lock"
 )
 
-// LeaseDefault is the lease where neither manager.Options.LeaseDuration nor Options.Lease
-// is set: that of controller-runtime.
+// LeaseDefault is the lease if neither manager.Options.LeaseDuration nor Options.Lease is set:
+// the default of controller-runtime.
 const LeaseDefault = 15 * time.Second
 
 // Election is how a manager elects. The zero value elects on a Lease.
@@ -60,18 +58,17 @@ type Election struct {
 	// API server of LeaderElectionConfig, by default the manager's. The caller closes
 	// a Backend of its own after Start has returned.
 	Backend election.Backend
-	// Options of the candidate. Lease may be given as LeaseDuration of the manager's
-	// options, and Grace as what RenewDeadline leaves of it. Once is always set. What
-	// happens is logged by the manager's logger, and told to OnEvent.
+	// Options of the candidate. Lease may be given as LeaseDuration of the manager's options, and
+	// Grace as the difference between that and RenewDeadline. Once is always set. Events are
+	// logged by the manager's logger and passed to OnEvent.
 	Options election.Options
 }
 
-// NewManager is manager.New, with another election. The options that only client-go's
-// election could honour are refused: LeaderElectionResourceLockInterface, RetryPeriod, a
-// LeaderElectionResourceLock other than "leases", and with a Backend
-// LeaderElectionNamespace, LeaderElectionLabels and LeaderElectionConfig. Without
-// LeaderElection nothing differs from manager.New, but that bad options are refused all the
-// same.
+// NewManager is manager.New with a different leader election. It refuses the options that only
+// client-go's election can honour: LeaderElectionResourceLockInterface, RetryPeriod, a
+// LeaderElectionResourceLock other than "leases", and with a Backend LeaderElectionNamespace,
+// LeaderElectionLabels and LeaderElectionConfig. Without LeaderElection it does the same as
+// manager.New, except that it still refuses bad options.
 func NewManager(config *rest.Config, options manager.Options, e Election) (manager.Manager, error) {
 	if err := check(options, e); err != nil {
 		return nil, fmt.Errorf("controller: %w: %w", election.ErrInvalid, err)
@@ -192,9 +189,10 @@ func leasesOf(config *rest.Config, options manager.Options) (closer, error) {
 
 type leadershipKey struct{}
 
-// LeadershipFrom returns the leadership in which a runnable or a reconciler of a manager
-// runs, given its context: for the fencing token, or for Ensure before a step that must not
-// be cut short. False: the manager does not elect, or has not been elected yet.
+// LeadershipFrom returns the leadership in which a runnable or a reconciler of a manager runs,
+// given its context: for the fencing token, or for Ensure before a step that must not be
+// interrupted. It returns false if the manager does not use leader election, or has not been
+// elected yet.
 func LeadershipFrom(ctx context.Context) (election.Leadership, bool) {
 	held, ok := ctx.Value(leadershipKey{}).(*atomic.Pointer[election.Leadership])
 	if !ok || held.Load() == nil {

@@ -61,7 +61,7 @@ func (m *elected) why() error {
 	return nil
 }
 
-// Start is manager.Start, which returns when the leadership is over, too, with the reason.
+// Start is manager.Start, but also returns when the leadership is over, with the reason.
 func (m *elected) Start(ctx context.Context) error {
 	err := m.Manager.Start(ctx)
 	why := m.why() // nil when ctx has ended, or a runnable has failed

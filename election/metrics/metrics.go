@@ -1,7 +1,7 @@
 // Package metrics counts what electors do, for Prometheus.
 //
-// In go the events of any number of electors (Options.OnEvent), out come
-// metrics with the label "election":
+// From the events of any number of electors (Options.OnEvent) it makes metrics with the label
+// "election":
 //
 //	conclave_election_leading                  1 while this process leads, else 0
 //	conclave_election_token                    fencing token of the present or last leadership
@@ -18,8 +18,8 @@
 //	                                           renew, release, nominate, health
 //	conclave_election_stuck_total              functions that ran on after their time
 //
-// A leadership in danger is seen in renewal_remaining_seconds coming close to
-// zero before it is seen in changes_total. A token above 2^53 is rounded.
+// When a leadership is in danger, renewal_remaining_seconds comes close to zero before
+// changes_total grows. A token above 2^53 is rounded.
 package metrics
 
 import (
@@ -64,7 +64,7 @@ var remainingBuckets = []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 
 
 const namespace, subsystem = "conclave", "election"
 
-// New returns metrics to which every event function of OnEvent adds.
+// New returns metrics, to which all functions made by OnEvent add.
 func New() *Metrics {
 	gauge := func(name, help string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -176,8 +176,7 @@ func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
 	out <- m.seconds
 }
 
-// Collect implements prometheus.Collector. A leadership that lasts counts up to
-// now.
+// Collect implements prometheus.Collector. A leadership that still lasts counts up to now.
 func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	for _, c := range m.collectors() {
 		c.Collect(out)

@@ -1,16 +1,16 @@
-// Package probe answers the probes of an orchestrator: whether a candidate of an
-// election is alive, ready, the leader.
+// Package probe answers the probes of an orchestrator: whether a candidate of an election is
+// alive, is ready, or leads.
 //
-// In go an Elector and a Rule, out comes an http.Handler. It asks no store and waits
-// for nothing: an answer is what the candidate itself knows at that moment, on its
-// clock. A process that was frozen does not answer that it leads when its time is
-// over.
+// Handler makes an http.Handler from an Elector and a Rule. It asks no store and waits for
+// nothing: the answer is what the candidate itself knows at that moment, by its own clock. A
+// process that was frozen does not answer that it leads once its time is over.
 //
 //	mux.Handle("/livez", probe.Handler(elector, probe.Alive))
 //	mux.Handle("/readyz", probe.Handler(elector, probe.Campaigns))
 //	mux.Handle("/leaderz", probe.Handler(elector, probe.Leads))
 //
-// A probe is no fence: who reads that a candidate leads reads the past.
+// A probe is not a fence: by the time a client reads that a candidate leads, that may no longer
+// be true.
 package probe
 
 import (
@@ -21,24 +21,22 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Rule reports whether a probe passes, which is answered with 200 OK, or not, which
-// is answered with 503 Service Unavailable.
+// Rule reports whether a probe passes. A probe that passes is answered with 200 OK, one that
+// fails with 503 Service Unavailable.
 type Rule func(election.Status) bool
 
-// Leads passes while the candidate leads: traffic for the leader alone is routed by
-// it.
+// Leads passes while the candidate leads: use it to route traffic that is for the leader alone.
 func Leads(s election.Status) bool { return s.State == election.StateLeading }
 
-// Campaigns passes while the candidate leads or waits to: it does what it is there
-// for. It does not pass before Run was called and after it has returned, for want of
-// health, and while a leadership ends.
+// Campaigns passes while the candidate leads or waits to lead. It fails before Run is called and
+// after it has returned, while the candidate is unhealthy, and while a leadership ends.
 func Campaigns(s election.Status) bool {
 	return s.State == election.StateLeading || s.State == election.StateWaiting
 }
 
-// Alive passes unless the function of a leadership has not ended in time: nothing
-// but the end of the process helps then. A store that cannot be reached is no reason
-// to start a process again, and neither is a Run that has returned.
+// Alive fails only if the function of a leadership has not ended in time: only ending the process
+// helps then. A store that cannot be reached is no reason to restart a process, and neither is a
+// Run that has returned.
 func Alive(s election.Status) bool { return s.State != election.StateStuck }
 
 // Answer is what a Handler writes, as JSON. Fields may be added.
@@ -48,14 +46,14 @@ type Answer struct {
 	// State is stopped, waiting, unhealthy, leading, ending, lost or stuck; see
 	// election.State.
 	State string `json:"state"`
-	// Since is when the state was entered, by the wall clock of this machine, and
-	// ForMs how long ago that is. Absent before Run was called.
+	// Since is when the state was entered, by the wall clock of this machine, and ForMs how long
+	// ago that is. Since is absent before Run was called.
 	Since time.Time `json:"since,omitzero"`
 	ForMs int64     `json:"forMs"`
 	// Token is that of the leadership until it is released, else absent.
 	Token uint64 `json:"token,omitempty"`
-	// LeaseMs is for how long the store keeps others out after a renewal, LeaseLeftMs
-	// how much of it is left, less the margin for clocks. Absent without a leadership.
+	// LeaseMs is how long the store keeps others out after a renewal, and LeaseLeftMs how much of
+	// that is left, less the margin for clocks. Absent without a leadership.
 	LeaseMs     int64 `json:"leaseMs,omitempty"`
 	LeaseLeftMs int64 `json:"leaseLeftMs,omitempty"`
 	// Reason is why the leadership ends or has ended, absent while it lasts.
@@ -64,8 +62,7 @@ type Answer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Handler answers GET and HEAD with an Answer, and as the rule has it with 200 or
-// 503.
+// Handler answers GET and HEAD with an Answer, and with status 200 or 503 according to the rule.
 func Handler(elector *election.Elector, rule Rule) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

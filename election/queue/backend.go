@@ -14,13 +14,13 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Options of a Backend. The zero value is good.
+// Options of a Backend. The zero value is ready to use.
 type Options struct {
-	// Close is called at the end of Backend.Close; nil for nothing. Used says
-	// that a grant is still in use: its lease must be left to expire.
+	// Close is called at the end of Backend.Close; nil for nothing. If used is true, a grant is
+	// still in use, and its lease must be left to expire.
 	Close func(used bool) error
-	// Clock is the clock to count on, which the Store must count on too; nil is that of
-	// this machine. It serves tests and simulations.
+	// Clock is the clock to use; the Store must use the same one. Nil is the clock of this
+	// machine. For tests and simulations.
 	Clock clock.Clock
 }
 
@@ -94,10 +94,10 @@ func (b *Backend) join(ctx context.Context) (joined func(), err error) {
 // closeLimit is how long Close waits for releases.
 const closeLimit = 2 * time.Second
 
-// Close releases the claims that wait, tells those that lead that they have lost,
-// and waits until these are released. A grant that is still in use after two
-// seconds is left to expire (queue-Q9), and nobody waits for a warm-up. A claim
-// whose release had failed before is released again, without another error. Observe ends.
+// Close releases the waiting claims, tells those that lead that they have lost, and waits until
+// these are released. A grant that is still in use after two seconds is left to expire
+// (queue-Q9). Close does not wait for warm-ups. A claim whose release failed before is released
+// again, without another error. Observe ends.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	left := slices.Collect(maps.Values(b.claims))
@@ -135,7 +135,7 @@ func (b *Backend) Close() error {
 	return failed
 }
 
-// Traits are those of the store, with what this package brings.
+// Traits returns those of the store, with what this package adds.
 func (b *Backend) Traits() election.Traits {
 	traits := b.store.Traits()
 	traits.Exclusive, traits.Expires, traits.Waiters = true, true, true
@@ -272,7 +272,7 @@ func (c *claim) signalNews() {
 
 const pause = 200 * time.Millisecond
 
-// Pause waits for as long as this package and its stores do after a failure.
+// Pause waits as long as this package and its stores do after a failure.
 func Pause(ctx context.Context) { sleep(ctx, pause) }
 
 func sleep(ctx context.Context, d time.Duration) {

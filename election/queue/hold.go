@@ -94,8 +94,8 @@ func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Gra
 	return grant, nil
 }
 
-// Release gives the election up if the claim leads, to its successor if there
-// is one, and then takes away whatever there is of the claim (queue-Q7).
+// Release gives up the election if the claim leads, to its successor if there is one, and then
+// removes whatever is left of the claim (queue-Q7).
 func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	var err error
 	if c := b.claim(grant.Claim.Nonce); c != nil {

@@ -6,9 +6,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Nominate chooses the first waiter with this id, and returns when it is ready
-// and leads next whenever the grant ends by a release. A candidate of another
-// client is ready at once.
+// Nominate chooses the first waiter with this id, and returns when it is ready and will lead next
+// if the grant ends by a release. A candidate of another client library is ready at once.
 func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string) error {
 	c, err := b.held(grant)
 	if err == nil {

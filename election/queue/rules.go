@@ -56,7 +56,7 @@ func Each(candidates []Candidate, err error) iter.Seq2[Candidate, error] {
 	}
 }
 
-// AllOurs reports whether none of the candidates is of another client.
+// AllOurs reports whether none of the candidates is of another client library.
 func AllOurs(candidates []Candidate) bool {
 	return !slices.ContainsFunc(candidates, func(c Candidate) bool { return c.Foreign })
 }

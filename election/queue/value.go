@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Encode writes a plain value of texts, numbers and times, which cannot fail.
+// Encode writes a plain value of texts, numbers and times as JSON, which cannot fail.
 func Encode(value any) []byte {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -15,8 +15,8 @@ func Encode(value any) []byte {
 	return text
 }
 
-// DecodeHistory reads a list of leaderships. A damaged one begins again: it is
-// for people only.
+// DecodeHistory reads a list of leaderships. A damaged list is not an error, and the history
+// begins again: it is for people only.
 func DecodeHistory(value []byte, version uint64) History {
 	h := History{Version: version}
 	_ = json.Unmarshal(value, &h.Tenures)

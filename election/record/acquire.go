@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Acquire waits until the election is vacant and this claim first in the queue.
+// Acquire waits until the election is vacant and this claim is the first in the queue.
 func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.mu.Lock()

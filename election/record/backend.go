@@ -13,13 +13,12 @@ import (
 	"github.com/conclave-project/conclave/internal/claims"
 )
 
-// Options of a Backend. The zero value is good.
+// Options of a Backend. The zero value is ready to use.
 type Options struct {
-	// Clock is the clock to count on; nil is that of this machine. It serves
-	// tests and simulations.
+	// Clock is the clock to use; nil is that of this machine. For tests and simulations.
 	Clock clock.Clock
-	// Wall is the wall clock, which tokens are not behind and the history shows;
-	// nil is that of this machine. It serves tests and simulations.
+	// Wall is the wall clock: tokens are never below its time, and the history shows it. Nil is
+	// that of this machine. For tests and simulations.
 	Wall func() time.Time
 	// Close is called by Backend.Close; nil for nothing.
 	Close func() error
@@ -53,8 +52,8 @@ func New(store Store, options Options) *Backend {
 	return b
 }
 
-// Close releases the store, which is asked for nothing any more: all calls fail with
-// election.ErrClosed, also those under way. Grants that were not released run out.
+// Close releases the store, which is not used after that: all calls fail with election.ErrClosed,
+// including those in progress. Grants that were not released run out.
 func (b *Backend) Close() error {
 	b.end()
 	b.mu.Lock()
@@ -68,7 +67,7 @@ func (b *Backend) Close() error {
 	return b.options.Close()
 }
 
-// Traits are those of the store, with what this package brings.
+// Traits returns those of the store, with what this package adds.
 func (b *Backend) Traits() election.Traits {
 	traits := b.store.Traits()
 	traits.Exclusive, traits.Expires, traits.Waiters = true, true, true

@@ -24,8 +24,8 @@ func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Gra
 	return done.Grant, nil
 }
 
-// Release takes the claim out of the record, wherever it is, and makes sure
-// that no write of it can take effect any more (record-R5).
+// Release removes the claim from the record, wherever it is, and makes sure that none of its
+// writes can take effect any more (record-R5).
 func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	name := grant.Claim.Election
 	b.mu.Lock()
@@ -45,9 +45,8 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	return nil
 }
 
-// Nominate names the candidate in the record, and waits until it has become
-// the successor and said that it is ready. A candidate that sends
-// no heartbeat within a lease counts as gone.
+// Nominate names the candidate in the record, and waits until it has become the successor and has
+// reported that it is ready. A candidate that sends no heartbeat within a lease counts as gone.
 func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string) error {
 	claim := grant.Claim
 	n := &claims.Nomination{Nonce: claim.Nonce, ID: id, Until: b.now().Add(grant.Lease)}

@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Memory is a Store in memory: the plainest correct one, for tests of this
-// package and of programs that elect.
+// Memory is a Store in memory: the simplest correct one, for tests of this package and of
+// programs that elect.
 type Memory struct {
 	clock clock.Clock
 
@@ -24,8 +24,7 @@ type Memory struct {
 	changed chan struct{}
 }
 
-// NewMemory returns an empty store that waits by the given clock, nil being
-// that of this machine.
+// NewMemory returns an empty store that waits by the given clock; nil is that of this machine.
 func NewMemory(c clock.Clock) *Memory {
 	if c == nil {
 		c = clock.System()
@@ -41,7 +40,7 @@ func (m *Memory) Traits() election.Traits {
 			Waiting: "nothing while the holder renews", Notice: "watch"}}
 }
 
-// Watches says that Wait is told of changes.
+// Watches reports that Wait is told of changes.
 func (m *Memory) Watches() bool { return true }
 
 // Read returns the record.

@@ -15,8 +15,7 @@ import (
 // observeLimit is how long an observer waits at most before it looks again.
 const observeLimit = 10 * time.Second
 
-// Observe yields what the record says, less what has run out as seen from
-// here.
+// Observe yields what the record says, without what has run out as measured here.
 func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.View, error] {
 	return func(yield func(election.View, error) bool) {
 		last, first, broken, failures := election.View{Election: name}, true, false, 0

@@ -68,7 +68,7 @@ type task struct {
 	pause    time.Duration // until the next round of killing
 }
 
-// Guardian is the whole life of a guardian process. It returns the exit code.
+// Guardian runs a guardian process from start to end. It returns the exit code.
 func Guardian() int {
 	// The parent-death signal of the command comes when the thread that
 	// started it ends, so this goroutine keeps its thread for ever.

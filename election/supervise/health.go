@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// Health is a health check that runs a command by /bin/sh: it passes when the
-// command ends with code 0. Its Check is an election.Options.Health. It may be
-// used by several goroutines.
+// Health is a health check that runs a command with /bin/sh: it passes if the command exits with
+// code 0. Its Check is an election.Options.Health. It may be used by several goroutines.
 type Health struct {
 	// Command is what the shell runs, in the environment of this process.
 	Command string

@@ -1,18 +1,17 @@
-// Package tracing makes a span of every leadership, for OpenTelemetry.
+// Package tracing makes an OpenTelemetry span of every leadership.
 //
-// In go the events of any number of electors (Options.OnEvent), out comes one
-// span "leadership" from election to loss, with the attributes
+// From the events of any number of electors (Options.OnEvent) it makes one span "leadership" for
+// each leadership, from election to loss, with the attributes
 //
 //	conclave.election          name of the election
 //	conclave.token             fencing token, in decimal digits
 //	conclave.lease_ms          lease that the store has granted
 //	conclave.reason            why it ended: resigned, expired, ...
 //
-// and an event for everything that happened in between: "renew-failed",
-// "health-failed", "nominated", "ending", "stuck", with conclave.reason or the
-// error. Renewals that succeed are none: there are many. A leadership that was
-// lost has status Error. What the leader does becomes part of the span by
-// Context.
+// and an event for everything that happened in between: "renew-failed", "health-failed",
+// "nominated", "ending", "stuck", with conclave.reason or the error. Successful renewals are not
+// recorded, because there are many. A leadership that was lost has status Error. Use Context to
+// make the leader's work part of the span.
 package tracing
 
 import (
@@ -30,8 +29,7 @@ import (
 // Name is the name of the instrumentation, for TracerProvider.Tracer.
 const Name = "github.com/conclave-project/conclave/election/tracing"
 
-// Spans keeps the span of each leadership that lasts. It may be used by several
-// goroutines.
+// Spans keeps the span of each current leadership. It may be used by several goroutines.
 type Spans struct {
 	tracer trace.Tracer
 
@@ -61,9 +59,8 @@ func (s *Spans) OnEvent(next func(election.Event)) func(election.Event) {
 	}
 }
 
-// Context returns a context in which new spans are children of that of the
-// leadership, given the context of the leader's function. Another context is
-// returned as it is.
+// Context returns a context in which new spans are children of the leadership's span, given the
+// context of the leader's function. Another context is returned as it is.
 func (s *Spans) Context(ctx context.Context) context.Context {
 	lead, ok := election.FromContext(ctx)
 	if !ok {

@@ -1,29 +1,28 @@
-// Package clientgo lets programs that use client-go's leaderelection elect on any backend
-// of Conclave.
+// Package clientgo lets programs that use client-go's leaderelection elect their leader on any
+// backend of Conclave.
 //
-// In goes the LeaderElectionConfig that the program has, out comes its Lock. The program's
-// callbacks, its health check (WatchDog) and client-go's metrics stay as they are:
+// NewLock takes the LeaderElectionConfig that the program has, and returns its Lock. The
+// program's callbacks, its health check (WatchDog) and client-go's metrics stay as they are:
 //
 //	config.Lock, err = clientgo.NewLock(config, backend, "reports", election.Options{})
 //	leaderelection.RunOrDie(ctx, config)
 //
 // What always holds:
 //
-//	clientgo-I1  client-go's loop ends, and the context of OnStartedLeading with it,
-//	             before anybody else may lead, as long as the process runs: it is told
-//	             that it leads only while the leadership holds for RenewDeadline +
-//	             RetryPeriod more, which is when that loop gives up.
-//	clientgo-I2  A loop that has not ended when its leadership is over, because the
-//	             process was frozen or the leadership was taken, ends the process at
-//	             once. Options.OnStuck can be another way to do that.
-//	clientgo-I3  The leadership is released only with ReleaseOnCancel, and only when the
-//	             context of Run was cancelled. Otherwise it runs out, also after a
-//	             transfer: within EndLimit and a lease, or within a lease once the
-//	             process has ended.
+//	clientgo-I1  As long as the process runs, client-go's loop ends, and the context of
+//	             OnStartedLeading with it, before anybody else may lead: the loop is told that it
+//	             leads only while the leadership holds for another RenewDeadline + RetryPeriod,
+//	             the time after which it gives up.
+//	clientgo-I2  If the loop has not ended when its leadership is over, because the process was
+//	             frozen or the leadership was taken, the process is ended at once. Options.OnStuck
+//	             can replace this.
+//	clientgo-I3  The leadership is released only with ReleaseOnCancel, and only when the context
+//	             of Run was cancelled. Otherwise, even after a transfer, it runs out: within
+//	             EndLimit and a lease, or within a lease once the process has ended.
 //
-// client-go releases before it calls OnStoppedLeading, and does not wait for
-// OnStartedLeading to return: with ReleaseOnCancel, end what the leader does before the
-// context of Run is cancelled. What must not rest on that carries the fencing token:
+// client-go releases before it calls OnStoppedLeading, and does not wait for OnStartedLeading to
+// return: with ReleaseOnCancel, end the leader's work before you cancel the context of Run. Work
+// that must not depend on this order carries the fencing token:
 //
 //	lock.Leadership().Token()
 package clientgo
@@ -43,24 +42,24 @@ import (
 	"github.com/conclave-project/conclave/election/controller/internal/lock"
 )
 
-// Lock is what LeaderElectionConfig.Lock takes, for one LeaderElector at a time.
+// Lock is a value for LeaderElectionConfig.Lock, for one LeaderElector at a time.
 type Lock struct {
 	resourcelock.Interface
 	inner *lock.Lock
 }
 
-// Leadership returns the leadership that client-go was told of, with its fencing token, and
-// the zero Leadership before the first. Its Err is nil while it holds.
+// Leadership returns the leadership that was reported to client-go, with its fencing token;
+// before the first one, the zero Leadership. Its Err is nil while it holds.
 func (l *Lock) Leadership() election.Leadership { return l.inner.Leadership() }
 
 // Elector returns the candidate: for its Status, or for Observe.
 func (l *Lock) Elector() *election.Elector { return l.inner.Elector() }
 
-// NewLock returns the Lock for a config, whose other fields decide as they do for
-// client-go's own: LeaseDuration is the lease, which must exceed RenewDeadline +
-// RetryPeriod by a tenth (a twentieth for clocks that differ in rate, and the time that a
-// renewal takes). The zero Options are good; Lease and Grace are given by the config. What
-// happens is logged by klog, and told to Options.OnEvent. It does no I/O. An error matches
+// NewLock returns the Lock for a config. The other fields of the config have the same meaning as
+// for client-go's own locks. LeaseDuration is the lease; it must exceed RenewDeadline +
+// RetryPeriod by a tenth (a twentieth for clocks that differ in rate, and the time that a renewal
+// takes). The zero Options are ready to use; Lease and Grace follow from the config. Events are
+// logged by klog and passed to Options.OnEvent. It does no I/O. An error matches
 // election.ErrInvalid.
 func NewLock(config leaderelection.LeaderElectionConfig, backend election.Backend, name string, options election.Options) (*Lock, error) {
 	options, err := withConfig(options, config)
