@@ -20,15 +20,14 @@ func (l lockedBy) op() *api.KVTxnOp {
 // other leadership has that session.
 func (e *entry) Condition() any { return lockedBy{e.lock, e.sessionID()} }
 
-// Fence returns a check for a transaction (api.KV.Txn or api.Txn.Txn), by any client of
-// the same datacenter: the transaction is carried out only if the leadership has not
-// ended in the store. It goes into the same transaction as the writes that only a leader
-// may do, before them. That of a stale leader is rolled back, with an error whose OpIndex
-// is that of the check. It costs no request of its own, and no leader has to claim what
-// it guards.
+// Fence returns a check for a transaction (api.KV.Txn or api.Txn.Txn), by any client of the same
+// datacenter: the transaction is carried out only if the leadership has not ended in the store.
+// Put it into the same transaction as the writes that only a leader may make, before them. The
+// transaction of a stale leader is rolled back, with an error whose OpIndex is that of the check.
+// The check costs no request of its own, and no leader has to claim what it guards.
 //
-// An error that matches errors.ErrUnsupported says that the leadership is not one of
-// this package.
+// An error that matches errors.ErrUnsupported means that the leadership is not one of this
+// package.
 func Fence(lead election.Leadership) (*api.KVTxnOp, error) {
 	condition, ok := lead.Guard().(lockedBy)
 	if !ok {

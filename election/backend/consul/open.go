@@ -1,7 +1,7 @@
 // Package consul elects on Consul.
 //
-// In goes a client of Consul; every election is one key that the leader's
-// session locks, and a queue of keys beside it:
+// New takes a Consul client. Every election is one key that the leader's session locks, together
+// with a queue of keys:
 //
 //	billing/nightly/.lock                                  locked by the leader
 //	conclave/elections/billing%2Fnightly/line/0000/NONCE   a waiter
@@ -10,54 +10,47 @@
 //	conclave/elections/billing%2Fnightly/request           what an operator asks
 //	conclave/elections/billing%2Fnightly/history           never removed
 //
-// The key and its flags are those of api.Lock and of "consul lock
-// billing/nightly", which may stand beside our candidates. The keys of waiters,
-// their keys, are locked by the session of the waiter and go with it; those that
-// no session locks ("consul kv import" puts such back) are ignored. How
-// candidates wait, lead and hand over is in election/queue.
+// The key and its flags are those of api.Lock and of "consul lock billing/nightly", which may
+// compete with our candidates. The key of a waiter is locked by the waiter's session and
+// disappears with it; keys that no session locks (as "consul kv import" restores them) are
+// ignored. How candidates wait, lead and hand over is described in election/queue.
 //
 // What always holds:
 //
-//	consul-C1  The candidate whose session locks the key leads, and nobody else;
-//	           "consul lock" obeys the same rule. A grant is given and proved by
-//	           transactions that were decided by a quorum.
-//	consul-C2  The token is the index of the transaction that locked the key:
-//	           Consul's own counter of all writes, which grows on when the key
-//	           is deleted, as "consul lock" does at its end. (The key's
-//	           LockIndex starts again then.)
-//	consul-C3  The lease is the session's TTL, counted from before the renewal
-//	           was sent, and every renewal is sent within a TTL of the one
-//	           before and followed by a read by quorum. The servers wait two TTL
-//	           before they end a session. The second one is in reserve for a
-//	           server that was partitioned or paused, does not know yet that it
-//	           leads no more, and says yes to a renewal: the server that leads
-//	           instead has let all sessions begin again after the renewal
-//	           before. So a leader that was killed is replaced after up to two
-//	           TTL.
-//	consul-C4  A session hangs on its TTL, not on the health of a node: with the
-//	           default, gossip about a failed agent ends a session long before
-//	           its TTL, while its holder goes on leading. But it belongs to the
-//	           node of the agent that the candidate uses, and goes with it.
-//	consul-C5  Each waiter watches its predecessor, and only the first one the
-//	           key: a hand-over wakes two, however many there are.
+//	consul-C1  Only the candidate whose session locks the key leads; "consul lock" follows the
+//	           same rule. A grant is made and proved by transactions that a quorum decided.
+//	consul-C2  The token is the index of the transaction that locked the key: Consul's own counter
+//	           of all writes, which keeps growing when the key is deleted, as "consul lock" does
+//	           when it ends. (The key's LockIndex would start again.)
+//	consul-C3  The lease is the session's TTL, counted from before the renewal was sent, and every
+//	           renewal is sent within a TTL of the previous one and followed by a quorum read. The
+//	           servers wait two TTLs before they end a session. The second TTL is a reserve for a
+//	           server that was partitioned or paused, does not know yet that it no longer leads,
+//	           and accepts a renewal: the server that leads instead has restarted all sessions
+//	           since the previous renewal. So a leader that was killed is replaced after up to two
+//	           TTLs.
+//	consul-C4  A session depends on its TTL, not on the health of a node: with Consul's default,
+//	           gossip about a failed agent ends a session long before its TTL, while its holder
+//	           goes on leading. But it belongs to the node of the agent that the candidate uses,
+//	           and disappears with it.
+//	consul-C5  Each waiter watches its predecessor, and only the first one watches the key: a
+//	           hand-over wakes two, however many there are.
 //	consul-C6  Release hands the key over to a nominee within one transaction:
 //	           neither "consul lock" nor another waiter can come between.
 //
-// The lock-delay keeps a key locked for some time after the session of its
-// holder has ended in any other way than by a release. It serves holders that
-// cannot know their deadline; ours have stopped before their TTL is over, so
-// it is off by default and a hand-over after a death takes no longer than consul-C3
-// says. Set it where operators destroy sessions or take nodes out of the
-// catalogue: then a leader learns of its loss only as fast as news travel.
+// The lock-delay keeps a key locked for some time after the session of its holder has ended in
+// any way other than by a release. It serves holders that cannot know their deadline. Ours have
+// stopped before their TTL is over, so it is off by default, and a takeover after a death takes
+// no longer than consul-C3 says. Set it if operators destroy sessions or remove nodes from the
+// catalogue: a leader then learns of its loss only as fast as the news travels.
 //
-// An agent that is stopped with SIGTERM, as by "systemctl stop consul", does so: it
-// leaves, and all sessions that were made by it end at once. A leader that uses
-// it cannot be told, and leads until its deadline, beside the next one. Let agents
-// have leave_on_terminate = false, which is the default of servers only, or set
-// LockDelay to the lease.
+// An agent that is stopped with SIGTERM, as by "systemctl stop consul", does the same: it leaves,
+// and all sessions made through it end at once. A leader that uses it cannot be told, and leads
+// until its deadline, at the same time as the next one. Configure agents with leave_on_terminate
+// = false, which is the default of servers only, or set LockDelay to the lease.
 //
-// The index goes back when the servers' data is lost, or if a snapshot is
-// restored into a new cluster.
+// The index goes back if the servers' data is lost, or if a snapshot is restored into a new
+// cluster.
 package consul
 
 import (
@@ -75,25 +68,25 @@ import (
 	"github.com/conclave-project/conclave/internal/redact"
 )
 
-// LeaseMinDefault is the shortest TTL of a session that servers allow unless
-// their session_ttl_min says otherwise.
+// LeaseMinDefault is the shortest session TTL that servers allow unless their session_ttl_min
+// says otherwise.
 const LeaseMinDefault = 10 * time.Second
 
-// Options of a backend. The zero value is good.
+// Options of a backend. The zero value is ready to use.
 type Options struct {
-	// Prefix comes before all keys, "services/" for instance. Default none.
+	// Prefix comes before all keys, for instance "services/". Default none.
 	Prefix string
 	// LeaseMin is the session_ttl_min of the servers. Default
 	// LeaseMinDefault.
 	LeaseMin time.Duration
-	// LockDelay keeps others out for so long after a session has ended without
-	// a release; at most a minute. Default none, which is one millisecond.
+	// LockDelay is how long others are kept out after a session has ended without a release; at
+	// most a minute. Default none, which is one millisecond.
 	LockDelay time.Duration
 }
 
-// New returns a backend on a client. An agent allows one address 200
-// connections (limits.http_max_conns_per_client): a waiter needs one, the first
-// one and the leader two.
+// New returns a backend on a client. An agent allows 200 connections from one address
+// (limits.http_max_conns_per_client). A waiter needs one; the first waiter and the leader need
+// two each.
 func New(client *api.Client, options Options) *queue.Backend {
 	return queue.New(newStore(client, options), queue.Options{})
 }
@@ -106,14 +99,13 @@ func newStore(client *api.Client, options Options) *store {
 	return &store{client: client, options: options, keys: keys{options.Prefix}, now: clock.Now}
 }
 
-// Open returns a backend on the agent of a URL, and what closes it:
+// Open returns a backend on the agent of a URL, and a function that closes it:
 //
 //	consul://127.0.0.1:8500/services?lease-min=2s&lock-delay=5s&tls=true
 //
-// The path, with a slash after it, becomes Options.Prefix. Token, TLS files,
-// namespace and the like are those that the consul program takes from the
-// environment: CONSUL_HTTP_TOKEN, CONSUL_HTTP_SSL, CONSUL_CACERT and so on. It
-// connects when it is used.
+// The path, with a slash after it, becomes Options.Prefix. Token, TLS files, namespace and the
+// like are those that the consul program takes from the environment: CONSUL_HTTP_TOKEN,
+// CONSUL_HTTP_SSL, CONSUL_CACERT and so on. It connects on first use.
 func Open(_ context.Context, address string) (election.Backend, func() error, error) {
 	config := api.DefaultConfig()
 	options, err := parse(address, config)

@@ -1,58 +1,51 @@
 // Package etcd elects on etcd.
 //
-// In goes a client of etcd; every election is a queue of keys, one for each
-// candidate, whose value is the candidate's id and which goes with a lease of
-// its own:
+// New takes an etcd client. Every election is a queue of keys, one for each candidate. A key's
+// value is the candidate's id, and the key disappears with a lease of its own:
 //
 //	billing/nightly/694d9f2c6d0b5a01    created at revision 17: leads
 //	billing/nightly/1c0b9a7734f05e11    created at 23: waits for 17 to go
 //
-// Keys, values and order are those of the package concurrency of etcd's client
-// and of "etcdctl elect billing/nightly ID", which may stand in the same queue.
-// What they know nothing of is kept where no election's queue can be, below
-// "/conclave/", and goes with the lease too, except for the history. How they
-// wait, lead and hand over is in election/queue. The package concurrency is not
-// used: its Campaign does not notice that its own lease has gone, and tells a
-// candidate without a key that it leads.
+// Keys, values and order are those of the package concurrency of etcd's client and of "etcdctl
+// elect billing/nightly ID", which may join the same queue. What these do not know is kept below
+// "/conclave/", where no election's queue can be; it disappears with the lease too, except for
+// the history. How candidates wait, lead and hand over is described in election/queue. The
+// package concurrency is not used: its Campaign does not notice that its own lease has gone, and
+// tells a candidate without a key that it leads.
 //
 // What always holds:
 //
-//	etcd-D1  The candidate with the key of the lowest create revision leads, and
-//	         nobody else. All candidates obey this one rule, those of etcdctl
-//	         too, and no operation of this package makes an exception.
+//	etcd-D1  Only the candidate with the key of the lowest create revision leads. All candidates
+//	         follow this one rule, including those of etcdctl, and no operation of this package
+//	         makes an exception.
 //	etcd-D2  The token is the create revision of the candidate's key. Later
 //	         leaders joined later, so tokens grow.
-//	etcd-D3  A candidate leads only after a transaction that was decided by a
-//	         quorum and found its key with that create revision, and nobody
-//	         before it. One whose lease died while it waited is never told that
-//	         it leads.
-//	etcd-D4  The number of a claim's lease is made of its nonce: whatever answer
-//	         was lost, revoking that lease takes away all there is of the claim,
-//	         and a request that is still on its way finds no lease to put a key
-//	         on.
-//	etcd-D5  The lease counts from before the keep-alive was sent, for as long
-//	         as its answer says. A server of etcd asks the quorum whether it
-//	         leads before it extends a lease, and the next leader of etcd
-//	         extends all leases again: they end later than the candidate thinks,
-//	         never earlier. (Servers before 3.5.10 do not ask; with them an old
-//	         leader that is partitioned may say yes to a lease that has ended.)
-//	etcd-D6  A nominee comes to the front of the queue because those before it,
-//	         if they are of this package, are sent to the end of it, where they
-//	         get later tokens.
-//	etcd-D7  Renewals write nothing: the stream of a keep-alive is kept for the
-//	         next, as a client authenticates with its user and password for each
-//	         that it opens. One request is on its way over it at a time, and one
-//	         that is not answered in its time ends it.
-//	etcd-D8  A request of a claim that has no answer after an eighth of the lease, or
-//	         after a second, is made again beside the first: one of several servers that
-//	         has gone in silence costs no leadership. So each may be carried out more
-//	         than once, but for the one that makes the lease (etcd-D4).
+//	etcd-D3  A candidate leads only after a transaction, decided by a quorum, has found its key
+//	         with that create revision, and no key before it. A candidate whose lease ended while
+//	         it waited is never told that it leads.
+//	etcd-D4  The id of a claim's lease is derived from its nonce. So whatever answer was lost,
+//	         revoking that lease removes everything of the claim, and a request that is still on
+//	         its way finds no lease to attach a key to.
+//	etcd-D5  The lease counts from before the keep-alive was sent, for as long as its answer says.
+//	         An etcd server asks the quorum whether it leads before it extends a lease, and the
+//	         next leader of etcd extends all leases again: they end later than the candidate
+//	         assumes, never earlier. (Servers before 3.5.10 do not ask; with them an old leader
+//	         that is partitioned may extend a lease that has ended.)
+//	etcd-D6  A nominee comes to the front of the queue because the candidates before it, if they
+//	         are of this package, are sent to its end, where they get later tokens.
+//	etcd-D7  Renewals write nothing. The stream of a keep-alive is kept for the next one, because
+//	         a client authenticates with its user and password for each stream that it opens. It
+//	         carries one request at a time, and a request that is not answered in time ends it.
+//	etcd-D8  If a request of a claim has no answer after an eighth of the lease, or after a second,
+//	         it is sent again in addition to the first. So one silent server of several costs no
+//	         leadership, and each request may be carried out more than once, except the one that
+//	         makes the lease (etcd-D4).
 //
 // The revision starts again if the servers' data is lost, and goes back with a
 // snapshot unless it is restored with "etcdutl snapshot restore --bump-revision".
 //
-// Beware of "etcdctl elect" itself: it takes a key that an operator has deleted
-// for its own still, and leads beside others then.
+// Beware of "etcdctl elect" itself: it does not notice when an operator deletes its key, and then
+// leads at the same time as others.
 package etcd
 
 import (
@@ -79,18 +72,17 @@ import (
 	"github.com/conclave-project/conclave/internal/redact"
 )
 
-// Options of a backend. The zero value is good.
+// Options of a backend. The zero value is ready to use.
 type Options struct {
-	// Prefix comes before the name of every election, "services/" for
-	// instance. Default none, as "etcdctl elect" has it.
+	// Prefix comes before the name of every election, for instance "services/". Default none, as
+	// with "etcdctl elect".
 	Prefix string
 }
 
-// New returns a backend on a client, which stays the caller's. The client
-// should have DialKeepAliveTime set, or a link that is cut silently is noticed
-// late, and among its DialOptions grpc.WithConnectParams with a Backoff.MaxDelay
-// of about a second: gRPC's own is two minutes, for which nobody leads though
-// etcd is back.
+// New returns a backend on a client, which the caller keeps and closes. Set the client's
+// DialKeepAliveTime, or a link that fails silently is noticed late. Set grpc.WithConnectParams in
+// its DialOptions, with a Backoff.MaxDelay of about a second: gRPC's default is two minutes, for
+// which nobody might lead although etcd is back.
 func New(client *clientv3.Client, options Options) *queue.Backend {
 	s := newStore(client, options)
 	return queue.New(s, queue.Options{Close: func(bool) error {
@@ -113,14 +105,15 @@ const (
 var connectParams = grpc.ConnectParams{MinConnectTimeout: dialTimeout,
 	Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: connectPause}}
 
-// Open returns a backend on the servers of a URL, and what closes both:
+// Open returns a backend on the servers of a URL, and a function that closes the backend and its
+// client:
 //
 //	etcd://host:2379,host:2379/services
 //
-// The path, with a slash after it, becomes Options.Prefix. User, password and
-// TLS files are those that etcdctl takes from the environment: ETCDCTL_USER,
-// ETCDCTL_PASSWORD, ETCDCTL_CACERT, ETCDCTL_CERT, ETCDCTL_KEY; any of the
-// files, or "?tls=true", turns TLS on. It connects when it is used.
+// The path, with a slash after it, becomes Options.Prefix. User, password and TLS files are those
+// that etcdctl takes from the environment: ETCDCTL_USER, ETCDCTL_PASSWORD, ETCDCTL_CACERT,
+// ETCDCTL_CERT, ETCDCTL_KEY; any of the files, or "?tls=true", turns TLS on. It connects on first
+// use.
 func Open(_ context.Context, address string) (election.Backend, func() error, error) {
 	config, options, err := parse(address, os.Getenv)
 	if err != nil {

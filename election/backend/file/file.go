@@ -1,7 +1,7 @@
-// Package file elects among processes of one machine, with nothing but a
-// directory. It is the default of the command line.
+// Package file elects among the processes of one machine. All it needs is a directory. It is the
+// default of the command line.
 //
-// In goes a local directory; every election has a directory of its own in it:
+// New takes a local directory, in which every election has a directory of its own:
 //
 //	billing%2fnightly/
 //	    lock      the candidate that holds the kernel's lock (flock) on it leads
@@ -13,33 +13,27 @@
 //
 // What always holds:
 //
-//	file-F1  The kernel's lock decides who leads, nothing else. It is gone with
-//	         the last process that has the file open, however that process
-//	         ended, and not before: a child that inherits Grant.Files keeps
-//	         others out.
-//	file-F2  A token is on disk, synced with its directory, before it is given
-//	         out. When it cannot be stored nobody leads; no token is given out
-//	         twice, and none below those that the history tells of, whatever
-//	         state is put back or restored. A candidate that is frozen while it
-//	         takes one stores nothing over what was stored since its lock file
-//	         was removed.
-//	file-F3  A state file that is damaged is never replaced: the error says what
-//	         to do. Restore sets a token by hand.
-//	file-F4  A lock file that was removed and made again, or put back from a copy,
-//	         does not hurry anybody: its next holder waits until the last holder
-//	         has noticed, one lease of that one.
-//	file-F5  The first token of an election is the time in milliseconds since
-//	         1970, and each one after that is higher by one: the tokens of an
-//	         election whose directory was removed, as cleaners of /tmp do it,
-//	         still grow. Its last holder learns of that by its watch. Files that
-//	         are removed one by one, in any order and under candidates that put
-//	         some back, are no worse: without a state the election begins like
-//	         that, above the tokens that the history tells of.
+//	file-F1  Only the kernel's lock decides who leads. It is released with the last process that
+//	         has the file open, however that process ended, and not before: a child that inherits
+//	         Grant.Files keeps others out.
+//	file-F2  A token is on disk, synced with its directory, before it is handed out. If it cannot
+//	         be stored, nobody leads. No token is handed out twice, and none below those in the
+//	         history, whatever state is put back or restored. A candidate that is frozen while it
+//	         takes a token overwrites nothing that was stored after its lock file was removed.
+//	file-F3  A damaged state file is never replaced: the error says what to do. Restore sets a
+//	         token by hand.
+//	file-F4  If a lock file was removed and made again, or put back from a copy, its next holder
+//	         waits for one lease of the last holder, by when the last holder has noticed.
+//	file-F5  The first token of an election is the time in milliseconds since 1970, and each
+//	         further one is higher by one. So tokens still grow if the election's directory was
+//	         removed, as cleaners of /tmp do; its last holder learns of that by its watch.
+//	         Removing files one by one, in any order and while candidates put some back, does no
+//	         more harm: without a state the election begins in the same way, above the tokens in
+//	         the history.
 //
-// A holder that is frozen keeps its grant (Traits.Expires is false); it loses
-// it when it is killed. Network file systems are refused, as far as they are
-// known: their locks can be lost silently, or hold on one machine alone. So is
-// FUSE, but for kinds that are local.
+// A holder that is frozen keeps its grant (Traits.Expires is false); it loses it when it is
+// killed. All known network file systems are refused: their locks can be lost silently, or hold
+// on one machine only. So is FUSE, except for kinds that are local.
 package file
 
 import (
@@ -69,8 +63,8 @@ type Backend struct {
 	hubs    map[string]*hub       // watched directories
 }
 
-// DefaultDir returns the directory that serves when none is named:
-// elections in $XDG_STATE_HOME/conclave or in ~/.local/state/conclave.
+// DefaultDir returns the directory that is used if none is named: elections in
+// $XDG_STATE_HOME/conclave or in ~/.local/state/conclave.
 func DefaultDir() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) { // the specification says to ignore relative ones
@@ -83,8 +77,8 @@ func DefaultDir() (string, error) {
 	return filepath.Join(state, "conclave", "elections"), nil
 }
 
-// New returns a backend on the given directory, which is made if it does not
-// exist. All candidates of an election must be given the same directory.
+// New returns a backend on the given directory, which it creates if it does not exist. All
+// candidates of an election must use the same directory.
 func New(dir string) (*Backend, error) {
 	if dir == "" { // that of the process: each would elect by itself
 		return nil, errors.New("file: no directory given; DefaultDir is the same for all programs of a user")
@@ -118,8 +112,8 @@ func (b *Backend) Traits() election.Traits {
 		}}
 }
 
-// Renew looks whether the lock still is the one in the directory and the state
-// still names this grant. It writes nothing.
+// Renew checks that the lock is still the one in the directory and that the state still names
+// this grant. It writes nothing.
 func (b *Backend) Renew(_ context.Context, grant election.Grant) (election.Grant, error) {
 	s := b.holder(grant.Claim)
 	if s == nil {
@@ -144,9 +138,8 @@ func (b *Backend) Renew(_ context.Context, grant election.Grant) (election.Grant
 	return grant, nil
 }
 
-// Release closes the lock. Others may lead as soon as nobody else has it open:
-// it is not unlocked, because that would take it from children that inherited
-// it.
+// Release closes the lock file. Others may lead as soon as no process has it open. It is not
+// unlocked, because that would take the lock from children that inherited it.
 func (b *Backend) Release(_ context.Context, grant election.Grant) error {
 	b.mu.Lock()
 	s := b.holders[grant.Claim.Nonce]
@@ -167,11 +160,10 @@ func (b *Backend) holder(claim election.Claim) *candidate {
 	return b.holders[claim.Nonce]
 }
 
-// Restore stores a token by hand, after the state file of an election was damaged
-// or lost. Give it at least the greatest token that anybody has ever seen;
-// the next leader has a greater one. It refuses to lower a token that can be
-// read in the state or in the history, one that leaves few after it, and to act while
-// somebody leads: it waits for the end of that until ctx ends.
+// Restore stores a token by hand, after the state file of an election was damaged or lost. Give
+// it at least the highest token that anybody has ever seen; the next leader gets a higher one. It
+// refuses a token lower than one that can be read in the state or in the history, and one that
+// leaves few after it. While somebody leads it waits for the leadership to end, until ctx ends.
 func (b *Backend) Restore(ctx context.Context, name string, token election.Token) error {
 	p, err := b.place(name)
 	if err != nil {

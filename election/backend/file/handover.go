@@ -30,8 +30,8 @@ func (s *candidate) rival() string {
 	return best
 }
 
-// Nominate writes who shall lead next, and waits until that candidate has
-// written that it is ready. The others leave the lock to it for a while.
+// Nominate writes who is to lead next, and waits until that candidate has written that it is
+// ready. The others leave the lock to it for a while.
 func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string) error {
 	s := b.holder(grant.Claim)
 	if s == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Observe yields the view whenever it has changed. It reads only; it does not
-// make an election that does not exist.
+// Observe yields the view whenever it has changed. It only reads: it does not create an election
+// that does not exist.
 func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.View, error] {
 	return func(yield func(election.View, error) bool) {
 		p, err := b.place(name)

@@ -41,8 +41,8 @@ const stateBytesMax = 8192
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrDamaged is found in the error of a campaign whose election has a damaged state file:
-// Restore repairs that.
+// ErrDamaged matches the error of a campaign whose election has a damaged state file. Restore
+// repairs it.
 var ErrDamaged = errors.New("is damaged")
 
 func (s state) encode() []byte {

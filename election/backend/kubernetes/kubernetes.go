@@ -1,8 +1,8 @@
 // Package kubernetes elects on Lease objects of a Kubernetes API server.
 //
-// In goes the address of an API server, as kubectl finds it; every election is
-// one Lease (coordination.k8s.io/v1) of the election's name in one namespace.
-// Candidates that use client-go's leaderelection on the same Lease take part:
+// New takes the configuration of an API server. Every election is one Lease
+// (coordination.k8s.io/v1) with the election's name in one namespace. Candidates that use
+// client-go's leaderelection on the same Lease take part:
 //
 //	metadata:
 //	  name: demo
@@ -15,39 +15,34 @@
 //
 // What always holds:
 //
-//	kubernetes-G1  Every write is an update of the resourceVersion that was
-//	               read, or a create. It is sent once: nothing below retries it.
-//	kubernetes-G2  The annotation counts only beside the spec that was written
-//	               with it. Beside another one the spec says who leads: a
-//	               client-go candidate that acquired, renewed or released. What
-//	               client-go knows nothing of, the last token above all, still
-//	               comes from the annotation.
-//	kubernetes-G3  The spec changes only when somebody acquires, renews or
-//	               releases. A candidate that waits, and an operator, write the
-//	               annotation alone: they prolong nobody's lease, neither for us
-//	               nor for client-go, which looks at the spec only.
-//	kubernetes-G4  Each renewal carries a renewTime in a later second than the
-//	               one before, whatever the clock says, because client-go
-//	               compares whole seconds: a renewal that it could not tell from
-//	               an earlier one would let it count our lease from the earlier
-//	               one. With leases below 4 s renewTime therefore runs ahead of
-//	               the clock. Nobody compares it with one.
-//	kubernetes-G5  leaseDurationSeconds is the lease rounded up; the lease of
-//	               another's is taken for a second more than it says, because
-//	               client-go rounds down.
-//	kubernetes-G6  Whatever is in the Lease beside that is kept as it was.
-//	kubernetes-G7  Events on the Lease say who became leader and who stopped leading,
-//	               and why. They are recorded beside the election, which never waits
-//	               for one, and may be lost.
+//	kubernetes-G1  Every write is an update of the resourceVersion that was read, or a create. It
+//	               is sent once: no lower layer retries it.
+//	kubernetes-G2  The annotation counts only together with the spec that was written with it.
+//	               With any other spec, the spec says who leads: a client-go candidate has
+//	               acquired, renewed or released. What client-go does not know, above all the last
+//	               token, still comes from the annotation.
+//	kubernetes-G3  The spec changes only when somebody acquires, renews or releases. A waiting
+//	               candidate, or an operator, writes only the annotation: that prolongs nobody's
+//	               lease, neither for us nor for client-go, which looks only at the spec.
+//	kubernetes-G4  Each renewal carries a renewTime in a later second than the previous one,
+//	               whatever the clock says, because client-go compares whole seconds: if it could
+//	               not distinguish a renewal from an earlier one, it would count our lease from
+//	               the earlier one. So with leases below 4 s renewTime runs ahead of the clock.
+//	               Nobody compares it with a clock.
+//	kubernetes-G5  leaseDurationSeconds is the lease rounded up; a lease of another client is
+//	               taken to last a second longer than it says, because client-go rounds down.
+//	kubernetes-G6  Everything else in the Lease is kept as it was.
+//	kubernetes-G7  Events on the Lease say who became leader and who stopped leading, and why. The
+//	               election never waits for an event to be recorded, and events may be lost.
 //
-// A holder that uses client-go has no fencing token, does not see priorities and
-// honours no request of an operator (who is told so), and is as safe as client-go is: it goes
-// on until its RenewDeadline, counted from the answer to its last renewal, and it
-// releases before it has told its function to end. Give it a LeaseDuration well
-// above RenewDeadline + RetryPeriod. Candidates of client-go before v0.27 count
-// their own LeaseDuration, not the holder's: give them one that is not shorter.
+// A holder that uses client-go has no fencing token, ignores priorities and carries out no
+// request of an operator (who is told so). It is as safe as client-go is: it goes on until its
+// RenewDeadline, counted from the answer to its last renewal, and it releases before it has told
+// its function to end. Give it a LeaseDuration well above RenewDeadline + RetryPeriod. Candidates
+// of client-go before v0.27 count their own LeaseDuration, not the holder's: give them one that
+// is not shorter.
 //
-// The Role that it needs is in examples/deploy/kubernetes.
+// The Role that a candidate needs is in examples/deploy/kubernetes.
 package kubernetes
 
 import (
@@ -70,17 +65,17 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// Options of a backend. The zero value is good.
+// Options of a backend. The zero value is ready to use.
 type Options struct {
 	// Namespace is where the Leases are. Default "default"; Open's default is
 	// that of the kubeconfig's context, or of the pod.
 	Namespace string
-	// Labels are put on every Lease that is written, beside those it has.
+	// Labels are added to the labels of every Lease that is written.
 	Labels map[string]string
-	// NoEvents records no Events on the Leases. Without it, the candidate that takes or releases an
-	// election records who became leader, and who stopped leading and why, as client-go
-	// does, for kubectl describe and get events. That takes the right to create events;
-	// one that is refused, or takes more than 5 s, is dropped. No election waits for it.
+	// NoEvents turns off Events on the Leases. Without it, the candidate that takes or releases
+	// an election records who became leader, or who stopped leading and why, as client-go does,
+	// for kubectl describe and get events. That needs permission to create events; an event that
+	// is refused, or takes more than 5 s, is dropped. No election waits for it.
 	NoEvents bool
 }
 
@@ -99,8 +94,8 @@ func newScheme() *runtime.Scheme {
 	return s
 }
 
-// New returns a backend on the API server of a configuration, which is copied.
-// It connects when it is used; close it when no candidate uses it any more.
+// New returns a backend on the API server of a configuration, which is copied. It connects on
+// first use; close it when no candidate uses it any more.
 func New(config *rest.Config, options Options) (*record.Backend, error) {
 	s, err := newStore(config, options)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"github.com/conclave-project/conclave/internal/redact"
 )
 
-// Scheme is that of the URLs that Open takes.
+// Scheme is the scheme of the URLs that Open takes.
 const Scheme = "kubernetes"
 
 // good is what errors about URLs show.
 const good = "kubernetes:///, kubernetes://NAMESPACE or kubernetes://NAMESPACE?context=NAME"
 
-// Open returns the backend of a URL "kubernetes://NAMESPACE", and what closes
-// it. The API server is found as kubectl finds it: by $KUBECONFIG or
-// ~/.kube/config, and in a pod by its service account. Without a namespace it
-// is that of the kubeconfig's context or of the pod. Parameters:
+// Open returns the backend of a URL "kubernetes://NAMESPACE", and a function that closes it. It
+// finds the API server as kubectl does: by $KUBECONFIG or ~/.kube/config, and in a pod by its
+// service account. If the URL has no namespace, that of the kubeconfig's context or of the pod is
+// used. Parameters:
 //
 //	context=NAME       context of the kubeconfig
 //	kubeconfig=FILE    another kubeconfig

@@ -11,9 +11,9 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Acquire waits until this member leads for the claim. Its error matches
-// election.ErrNoSpace when so many candidates of this member wait in the election that
-// there is no space for one more: when one of them has gone, there is.
+// Acquire waits until this member leads for the claim. Its error matches election.ErrNoSpace if
+// so many candidates of this member wait in the election that there is no space for one more,
+// until one of them has gone.
 func (b *Backend) Acquire(ctx context.Context, c election.Claim) (election.Grant, error) {
 	if err := checkClaim(c); err != nil {
 		return election.Grant{}, election.Permanent(err)
@@ -46,8 +46,8 @@ func (b *Backend) Acquire(ctx context.Context, c election.Claim) (election.Grant
 // same moment goes too, for nobody has it.
 func (c *contest) withdraw(one *claim) { c.leave(one.Nonce, "stopped") }
 
-// Renew waits for a heartbeat that a quorum has answered and that was sent after the
-// one that the grant was proved by.
+// Renew waits until a quorum has answered a heartbeat that was sent after the one that proved the
+// grant.
 func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Grant, error) {
 	for {
 		var now election.Grant

@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Observe yields what this member sees, which is all that a quorum can know if
-// it is connected to one; otherwise with an error that says who is missing.
+// Observe yields what this member sees. If it is connected to a quorum, that is all that a quorum
+// can know; otherwise an error says who is missing.
 func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.View, error] {
 	return func(yield func(election.View, error) bool) {
 		var last election.View

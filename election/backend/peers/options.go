@@ -40,28 +40,27 @@ type Options struct {
 	ID algo.ID
 	// Members are all that vote, this process included, the same everywhere.
 	Members []Member
-	// Dir holds what this member must not forget. It is made if it does not
-	// exist, belongs to one process at a time, and is never copied. Required
-	// for raft; the other algorithms remember nothing.
+	// Dir holds what this member must not forget. It is created if it does not exist, belongs to
+	// one process at a time, and must never be copied. Required for raft; the other algorithms
+	// store nothing.
 	Dir string
-	// Lease is for how long a silent leader keeps others out, the same everywhere:
-	// members with another one are refused. It may be changed by starting one member
-	// after the other again (peers-P9). Default LeaseDefault.
+	// Lease is how long a silent leader keeps others out, the same everywhere: members with
+	// another one are refused. It may be changed by restarting one member after the other
+	// (peers-P9). Default LeaseDefault.
 	Lease time.Duration
 	// Algorithm is raft, bully, ring or lowest. Default raft.
 	Algorithm string
-	// After is a token that all of this group are to be greater than, the same
-	// everywhere: that of an older group with other members, whose elections go
-	// on in this one. Default 0.
+	// After is a token that all tokens of this group must exceed, the same everywhere. Set it to
+	// the highest token of an older group whose elections this one continues. Default 0.
 	After election.Token
 	// TLS, if not nil, is used on both ends of each connection. It should ask
 	// for certificates of clients (tls.RequireAndVerifyClientCert).
 	TLS *tls.Config
-	// Listener, if not nil, takes the connections of the others; default is
-	// to listen on the own address. Close closes it.
+	// Listener, if not nil, accepts the connections of the others; the default is to listen on
+	// the member's own address. Close closes it.
 	Listener net.Listener
-	// Log is called with what happens to connections, by one goroutine. It may
-	// block: what happens meanwhile is left out. Nil drops it.
+	// Log is called with what happens to connections, by one goroutine. It may block: what
+	// happens in the meantime is dropped. Nil logs nothing.
 	Log func(text string)
 }
 
@@ -69,7 +68,7 @@ type Options struct {
 const example = "for example peers://a@10.0.0.1:7400,b@10.0.0.2:7400,c@10.0.0.3:7400?dir=/var/lib/billing, " +
 	"where the first is this process"
 
-// Open opens the backend that a URL names. The function ends it.
+// Open opens the backend that a URL names. The returned function ends it.
 func Open(_ context.Context, text string) (election.Backend, func() error, error) {
 	options, err := ParseURL(text)
 	if err != nil {
@@ -82,9 +81,8 @@ func Open(_ context.Context, text string) (election.Backend, func() error, error
 	return b, b.Close, nil
 }
 
-// ParseURL reads peers://ME@HOST:PORT,OTHER@HOST:PORT,...?dir=DIR. Further
-// parameters are lease, algorithm, after, and tls-cert, tls-key, tls-ca, the
-// names of PEM files, which are given together.
+// ParseURL reads peers://ME@HOST:PORT,OTHER@HOST:PORT,...?dir=DIR. Further parameters are lease,
+// algorithm, after, and tls-cert, tls-key, tls-ca: the names of PEM files, all three or none.
 func ParseURL(text string) (Options, error) {
 	rest, ok := strings.CutPrefix(text, "peers://")
 	if !ok {

@@ -193,9 +193,8 @@ func (b *Backend) tellLog() {
 	}
 }
 
-// Close steps down where nobody has a grant, tells the others, and ends the member.
-// Grants that were not released are lost; nobody else leads before their leases
-// are over.
+// Close steps down in elections in which nobody has a grant, tells the others, and ends the
+// member. Grants that were not released are lost; nobody else leads before their leases are over.
 func (b *Backend) Close() error {
 	b.end()
 	<-b.shutDown

@@ -1,49 +1,42 @@
 // Package zookeeper elects on Conclave or Apache ZooKeeper.
 //
-// In goes a list of servers; every election is a queue of ephemeral sequential
-// znodes, one for each candidate, whose data is the candidate's id:
+// New takes a list of servers. Every election is a queue of ephemeral sequential znodes, one for
+// each candidate, whose data is the candidate's id:
 //
 //	/conclave/elections/billing%2Fnightly/
 //	    _c_<nonce of the claim>-p0-latch-0000000017    leads
 //	    _c_<nonce of the claim>-p0-latch-0000000018    waits for 17 to go
 //	    _c_<nonce of the claim>-p5-latch-0000000019    waits for 18 to go, has priority 5
 //
-// A candidate's metadata follows its id in the data, after two line breaks; Curator and
-// kazoo then take both for the id. Names and data are such that Curator's LeaderLatch may stand in the same
-// queue, and kazoo's Election if its lock is made with
-// extra_lock_patterns=["-latch-"]. The data of the election's own znode is its
-// record: who led when, and what an operator asks of the leader. How candidates
-// wait, lead and hand over is in election/queue. What always holds:
+// A candidate's metadata follows its id in the data, after two line breaks; Curator and kazoo
+// then take both for the id. Names and data are chosen so that Curator's LeaderLatch may join the
+// same queue, and kazoo's Election if its lock is made with extra_lock_patterns=["-latch-"]. The
+// data of the election's own znode is its record: who led when, and what an operator asks of the
+// leader. How candidates wait, lead and hand over is in election/queue. What always holds:
 //
-//	zookeeper-K1  Each candidate watches its predecessor and itself, nobody
-//	              else: the death of a leader wakes one candidate, however many
-//	              there are.
-//	zookeeper-K2  The token is the czxid of the candidate's znode. A leader
-//	              after another was created after it, so tokens grow.
-//	zookeeper-K3  A candidate leads only after a transaction that was decided by
-//	              a quorum and found its znode, and after the znode's owner was
-//	              seen to be its own session (CURATOR-696): never on a list of
-//	              children alone.
+//	zookeeper-K1  Each candidate watches only its predecessor and itself: the death of a leader
+//	              wakes one candidate, however many there are.
+//	zookeeper-K2  The token is the czxid of the candidate's znode. A later leader's znode was
+//	              created later, so tokens grow.
+//	zookeeper-K3  A candidate leads only after a transaction, decided by a quorum, has found its
+//	              znode, and after the znode's owner was seen to be its own session (CURATOR-696):
+//	              never because of a list of children alone.
 //	zookeeper-K4  A znode whose create was not answered is found by the nonce in
 //	              its name, and used or removed (CURATOR-498).
 //	zookeeper-K5  A leader whose znode is deleted learns of it at once, and
 //	              finds out by itself at its next renewal (CURATOR-724).
-//	zookeeper-K6  The lease is three quarters of the session timeout, and ends
-//	              a fiftieth of it before the transaction ceases to prove
-//	              the session (client.ProvenUntil), at the latest, as the clocks
-//	              drift all that time. A follower of ZooKeeper tells its leader
-//	              of heartbeats only every half tick, of the transaction itself
-//	              too. So it begins before that was sent, and much before it
-//	              after a pause of this process. Servers grant no session
-//	              shorter than their minSessionTimeout, which then is how long a
-//	              handover takes.
-//	              A leadership lasts if the lease has 35 round trips to the
-//	              servers: 2 s where one takes 40 ms, 4 s for 120 (on virtual
-//	              time). With less it ends soon, and another one begins.
-//	              Two ticks are the least that Apache's servers may be told there:
-//	              their leader does not take a forwarded transaction for a
-//	              heartbeat, so that in a shorter session it proves nothing
-//	              within the lease.
+//	zookeeper-K6  The lease is three quarters of the session timeout. It ends no later than a
+//	              fiftieth of the timeout before the transaction ceases to prove the session
+//	              (client.ProvenUntil), because the clocks drift during all that time. A ZooKeeper
+//	              follower reports heartbeats, including the transaction itself, to its leader
+//	              only every half tick. So the lease begins before the transaction was sent, and
+//	              long before it after a pause of this process. Servers grant no session shorter
+//	              than their minSessionTimeout, which then is how long a hand-over takes. A
+//	              leadership lasts if the lease has 35 round trips to the servers: 2 s where one
+//	              takes 40 ms, 4 s for 120 (on virtual time). With less it ends soon, and another
+//	              one begins. Two ticks are the least that Apache's servers may be told there:
+//	              their leader does not take a forwarded transaction for a heartbeat, so that in a
+//	              shorter session it proves nothing within the lease.
 //
 // Tokens start again if the servers' data is lost or taken back to an older
 // copy; no client can notice that.
@@ -62,28 +55,26 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// RootDefault is the znode under which elections are.
+// RootDefault is the default znode under which elections are kept.
 const RootDefault = "/conclave/elections"
 
-// Options of a backend. The zero value is good.
+// Options of a backend. The zero value is ready to use.
 type Options struct {
-	// Root is the znode under which elections are, without a slash at the end.
-	// Default RootDefault. It is made if it does not exist.
+	// Root is the znode under which elections are kept, without a slash at the end. Default
+	// RootDefault. It is created if it does not exist.
 	Root string
-	// ACL of the znodes that this backend makes; nil is open to everybody.
+	// ACL is that of the znodes that this backend creates; nil means open to everybody.
 	ACL []zk.ACL
-	// Client is how sessions are opened: credentials, TLS, timeouts. Its
-	// SessionTimeout is that of all elections over this backend; zero is the
-	// lease of the claim for which the session is opened. Resume,
-	// AllowReadOnly and RetryFor are ignored. OnEvent is called by one goroutine,
-	// with requests too: what it misses of 1024 events is counted in Event.Missed. Its Clock
-	// is that of the backend, and must be that of the Electors.
+	// Client holds the options of the sessions: credentials, TLS, timeouts. SessionTimeout
+	// applies to all elections over this backend; zero means the lease of the claim for which the
+	// session is opened. Resume, AllowReadOnly and RetryFor are ignored. OnEvent is called by one
+	// goroutine, including for requests; up to 1024 events wait, and those dropped are counted in
+	// Event.Missed. Clock is also that of the backend, and must be that of the Electors.
 	Client client.Options
 }
 
-// New returns a backend on the servers "host:port,host:port/chroot". It has one
-// session for all its elections, which is opened when it is needed and replaced
-// when it was lost.
+// New returns a backend on the servers "host:port,host:port/chroot". It has one session for all
+// its elections, which it opens when it is needed and replaces if it was lost.
 func New(servers string, options Options) (*queue.Backend, error) {
 	s, err := newStore(servers, options)
 	if err != nil {
