@@ -1,7 +1,6 @@
-// Package azureblob elects by leases on blobs of Azure Storage.
+// Package azureblob elects with leases on blobs of Azure Storage.
 //
-// In goes a client of a container, out comes an election.Backend. An election
-// is two block blobs:
+// New makes a backend from the client of a container. An election is two block blobs:
 //
 //	NAME.lock   the candidate that holds its lease leads. Content: the last token, the
 //	            holder and the history, as JSON; the token is in the metadata
@@ -11,41 +10,35 @@
 //
 // What always holds:
 //
-//	azureblob-A1  The service's lease decides who leads, nothing else. It lasts
-//	              15 to 60 seconds, is renewed at a quarter of that, and runs
-//	              out by the service's own clock.
-//	azureblob-A2  The lease id is the nonce of the claim. To acquire with the id
-//	              that has the lease renews it: an answer that was lost is found
-//	              by asking again, and what a claim may have acquired is
-//	              released without knowing.
-//	azureblob-A3  A token is higher than the one stored, and not less than the
-//	              writer's wall clock in ms. It is stored under the lease, on
-//	              the condition that nobody has written since, before it is
-//	              given out.
-//	azureblob-A4  Requests are sent once and have a time limit: the SDK's
-//	              retries would go on after the end of the lease, and a dead
-//	              connection would hold a candidate for ever. The caller tries
-//	              again while it makes sense.
-//	azureblob-A5  Handing over to a chosen candidate changes the id of the lease
-//	              to that of its claim. There is no moment in which a third
-//	              could acquire it.
-//	azureblob-A6  The line has one place for the successor, which shows by a
-//	              heartbeat that it still waits. It alone tries to acquire, and
-//	              one that is preferred takes the place from others; all others
-//	              only read. With the place empty everybody tries.
+//	azureblob-A1  Only the service's lease decides who leads. It lasts 15 to 60 seconds, is
+//	              renewed every quarter of that, and runs out by the service's own clock.
+//	azureblob-A2  The lease id is the nonce of the claim. Acquiring with the id that already has
+//	              the lease renews it. So if an answer was lost, asking again gets it, and what a
+//	              claim may have acquired can be released without knowing whether it has.
+//	azureblob-A3  A token is higher than the one stored, and not less than the writer's wall clock
+//	              in ms. It is stored under the lease, on the condition that nobody has written
+//	              since, before it is handed out.
+//	azureblob-A4  Requests are sent once and have a time limit: the SDK's retries would go on
+//	              after the end of the lease, and a dead connection would block a candidate for
+//	              ever. The caller tries again while it makes sense.
+//	azureblob-A5  Handing over to a chosen candidate changes the id of the lease to that of its
+//	              claim. At no moment could a third candidate acquire it.
+//	azureblob-A6  The line has one place for the successor, which shows by a heartbeat that it
+//	              still waits. Only the successor tries to acquire; a candidate with a higher
+//	              priority takes its place. All others only read. If the place is empty, everybody
+//	              tries.
 //
-// The lock's blob is fenced by the service itself: a write with the id of a
-// lease that is gone is refused (412), however late it comes, and one without
-// an id too while there is a lease. Everything else needs the token.
+// The service itself fences the lock's blob: a write with the id of a lease that is gone is
+// refused (412), however late it comes, and so is one without an id while there is a lease.
+// Everything else needs the token.
 //
-// The successor tries with pauses of Options.Poll. A lease that was released is
-// free at once, one whose holder is gone when it has run out. If the successor is
-// gone too, others follow when its heartbeat has stalled for its lease. Break ends a
-// lease in an operator's name: renewals fail from then on, and others are kept
-// out for what remains of the lease, so that the holder has stopped before. To
-// break it with a shorter period, as other tools can, or to delete the blob takes
-// that away: the next leader may begin while the last one still leads, and
-// only tokens tell them apart.
+// The successor tries with pauses of Options.Poll. A lease that was released is free at once, and
+// one whose holder is gone when it has run out. If the successor is gone too, others follow when
+// its heartbeat has stalled for its lease. Break ends a lease on behalf of an operator: renewals
+// fail from then on, and others are kept out for the rest of the lease, by when the holder has
+// stopped. Breaking it with a shorter period, as other tools can, or deleting the blob removes
+// this safety: the next leader may begin while the last one still leads, and only tokens
+// distinguish them.
 package azureblob
 
 import (
@@ -64,24 +57,23 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// LeaseMin and LeaseMax are the shortest and the longest lease that the service
-// gives. A longer one becomes LeaseMax.
+// LeaseMin and LeaseMax are the shortest and the longest lease that the service grants. A longer
+// one becomes LeaseMax.
 const (
 	LeaseMin = 15 * time.Second
 	LeaseMax = 60 * time.Second
 )
 
-// PrefixDefault is the folder of the elections when none is given.
+// PrefixDefault is the default folder of the elections.
 const PrefixDefault = "elections"
 
-// Options of a backend. The zero value is good.
+// Options of a backend. The zero value is ready to use.
 type Options struct {
 	// Prefix is the folder of the elections in the container, without a slash
 	// at either end. Default PrefixDefault.
 	Prefix string
-	// Poll is the pause between two tries of a waiter, and between two
-	// looks of an observer, give or take a tenth. Default a fifth of the lease:
-	// 3 to 12 s.
+	// Poll is the pause between two tries of a waiter, and between two polls of an observer, give
+	// or take a tenth. Default a fifth of the lease: 3 to 12 s.
 	Poll time.Duration
 }
 
@@ -136,7 +128,7 @@ func New(client *container.Client, options Options) (*Backend, error) {
 	return &Backend{container: client, options: options, now: clock.Now, claims: make(map[string]*claimed)}, nil
 }
 
-// Traits says what the backend rests on.
+// Traits says what the backend depends on.
 func (b *Backend) Traits() election.Traits {
 	return election.Traits{Name: "azureblob", Exclusive: true, Expires: true, Waiters: true, LeaseMin: LeaseMin,
 		Guarantees: election.Guarantees{
@@ -153,9 +145,9 @@ func (b *Backend) Traits() election.Traits {
 		}}
 }
 
-// Break ends the present lease as an operator: the holder cannot renew it, and
-// it is free after what remains of it, by when the holder has stopped. It
-// returns how long that is. Without a lease it returns ErrNoLeader.
+// Break ends the current lease on behalf of an operator: the holder cannot renew it, and it is
+// free after the rest of its time, by when the holder has stopped. Break returns how long that
+// is, or ErrNoLeader if there is no lease.
 func (b *Backend) Break(ctx context.Context, name string) (time.Duration, error) {
 	left, err := b.lock(name).breakLease(ctx)
 	if isCode(err, codesNoLease...) {

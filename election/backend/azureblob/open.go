@@ -23,15 +23,13 @@ const URLExample = "azureblob://myaccount/mycontainer"
 //
 //	azureblob://ACCOUNT/CONTAINER[/PREFIX][?endpoint=URL][&poll=3s][&create=true]
 //
-// Credentials come from the environment, as with the az command: the
-// connection string in AZURE_STORAGE_CONNECTION_STRING, the account's key in
-// AZURE_STORAGE_KEY, or a signature in AZURE_STORAGE_SAS_TOKEN; without them
-// from azidentity's default chain: service principal, workload or managed
-// identity, az login. Endpoint is that of the blob service with the account,
-// for other clouds and emulators; the default is
-// https://ACCOUNT.blob.core.windows.net. With create=true the container is
-// made if it does not exist. The function returned gives resources back; it
-// may be called once nothing of the backend runs.
+// Credentials come from the environment, as with the az command: the connection string in
+// AZURE_STORAGE_CONNECTION_STRING, the account's key in AZURE_STORAGE_KEY, or a signature in
+// AZURE_STORAGE_SAS_TOKEN; without these, from azidentity's default chain: service principal,
+// workload or managed identity, az login. Endpoint is that of the blob service with the account,
+// for other clouds and emulators; the default is https://ACCOUNT.blob.core.windows.net. With
+// create=true the container is created if it does not exist. The returned function releases
+// resources; call it when nothing of the backend runs any more.
 func Open(ctx context.Context, text string) (election.Backend, func() error, error) {
 	client, options, err := Connect(ctx, text)
 	if err != nil {
@@ -44,8 +42,8 @@ func Open(ctx context.Context, text string) (election.Backend, func() error, err
 	return backend, func() error { return nil }, nil
 }
 
-// Connect returns the client of a URL that Open takes, and the options that it says, for
-// those who keep other things in such a container. With create=true it makes the container.
+// Connect returns the client and the options of a URL that Open takes, for programs that keep
+// other things in such a container. With create=true it creates the container.
 func Connect(ctx context.Context, text string) (*container.Client, Options, error) {
 	t, err := parseURL(text)
 	if err != nil {

@@ -1,7 +1,6 @@
 // Package dynamodb elects in a table of Amazon DynamoDB.
 //
-// In goes a client and the name of a table, out comes an election.Backend. Each
-// election is one item:
+// New makes a backend from a client and the name of a table. Each election is one item:
 //
 //	election  S  its name: the partition key, whose name can be chosen
 //	version   S  random, another one with every write
@@ -14,26 +13,23 @@
 //	dynamodb-D1  An item is changed only by PutItem under the condition that its
 //	             version is still the one that was read, and read only with
 //	             ConsistentRead.
-//	dynamodb-D2  A version never comes back, also not after the item was
-//	             deleted.
-//	dynamodb-D3  A write is sent once. The SDK's retries are switched off,
-//	             because a second try after a lost answer reports a conflict
-//	             with oneself; an answer "conflict" beside one's own version is
-//	             taken for the success that it is.
-//	dynamodb-D4  No clock is compared. A lease has run out for a candidate that
-//	             has seen the same version for the whole lease, on its own
-//	             clock, as in AWS's own lock client. A candidate that comes late
-//	             therefore waits a whole lease for a holder that has died, and
-//	             no renewal costs a read.
+//	dynamodb-D2  A version never comes back, not even after the item was deleted.
+//	dynamodb-D3  A write is sent once. The SDK's retries are switched off, because a retry after a
+//	             lost answer would report a conflict with the first try. A conflict with a write's
+//	             own version is taken for the success that it is.
+//	dynamodb-D4  No clocks are compared. A lease has run out for a candidate that has seen the
+//	             same version for the whole lease, by its own clock, as in AWS's own lock client.
+//	             So a candidate that comes late waits a whole lease for a holder that has died,
+//	             and no renewal costs a read.
 //
-// Nothing may delete items: leave the table's own time to live switched off. If
-// somebody does, the election goes on with a higher token, but the last leader may lead
-// for the rest of its lease beside the next. Global tables must be
-// used in one Region by all candidates, unless they are of the strongly
-// consistent kind: the others merge what two Regions have written.
+// Nothing may delete items: leave the table's own time to live switched off. If an item is
+// deleted, the election goes on with a higher token, but the last leader may lead for the rest of
+// its lease at the same time as the next one. All candidates must use a global table in the same
+// Region, unless it is of the strongly consistent kind: the others merge what two Regions have
+// written.
 //
-// Fence puts the token where it protects most: in the transaction that writes
-// what the leader has to say, if that goes to DynamoDB too.
+// Fence puts the token where it protects most: in the transaction that writes the leader's data,
+// if that is in DynamoDB too.
 package dynamodb
 
 import (
@@ -48,19 +44,18 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// KeyDefault is the name of the partition key when none is given.
+// KeyDefault is the default name of the partition key.
 const KeyDefault = "election"
 
-// Options say where the elections are. Table is needed, the rest has defaults.
+// Options say where the elections are. Table is required; the rest has defaults.
 type Options struct {
-	// Table is the name or the ARN of the table. CreateTable makes one.
+	// Table is the name or the ARN of the table. CreateTable creates one.
 	Table string
 	// Key is the name of its partition key, of type string; the table has no
 	// sort key. Default KeyDefault.
 	Key string
-	// Poll is the pause between two looks of a waiter or an observer. Each
-	// look is one consistent GetItem. Default a fifth of the leader's lease,
-	// from 100 ms to 5 s.
+	// Poll is the pause between two polls of a waiter or an observer. Each poll is one consistent
+	// GetItem. Default a fifth of the leader's lease, from 100 ms to 5 s.
 	Poll time.Duration
 }
 
@@ -78,8 +73,7 @@ func (o Options) validate() (Options, error) {
 	return o, nil
 }
 
-// New returns a backend on the table. It does no I/O; the client is not closed,
-// it has nothing to close.
+// New returns a backend on the table. It does no I/O. The client has nothing to close.
 func New(client *dynamodb.Client, options Options) (*record.Backend, error) {
 	s, err := newStore(client, options)
 	if err != nil {
@@ -88,7 +82,7 @@ func New(client *dynamodb.Client, options Options) (*record.Backend, error) {
 	return record.New(s, record.Options{}), nil
 }
 
-// Traits names the store and says what it rests on.
+// Traits names the store and says what it depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "dynamodb", LeaseMin: time.Second, Guarantees: election.Guarantees{
 		Failover: "within a Region none: a write is on two of three zones before it is answered. Between Regions only strongly " +

@@ -9,16 +9,15 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Fence returns a check for a TransactWriteItems: the transaction is carried
-// out only if nobody has been elected since the leadership with this token. It
-// goes into the same transaction as the writes that only a leader may do. A
-// stale leader gets a TransactionCanceledException with the reason
-// ConditionalCheckFailed. It costs two write units per KB of the item.
+// Fence returns a check for a TransactWriteItems: the transaction is carried out only if nobody
+// has been elected since the leadership with this token. Put it into the same transaction as the
+// writes that only a leader may make. A stale leader gets a TransactionCanceledException with the
+// reason ConditionalCheckFailed. The check costs two write units per KB of the item.
 //
-// A transaction and a renewal that meet at the item refuse each other with a
-// TransactionConflict. Renewals try again for half a second; a program that writes
-// with Fence must too. More than some tens of fenced transactions a second can keep
-// the leader from renewing: check the token once for many writes then.
+// A transaction and a renewal that reach the item at the same time fail each other with a
+// TransactionConflict. Renewals are retried for half a second; a program that writes with Fence
+// must retry too. More than some tens of fenced transactions a second can keep the leader from
+// renewing: in that case check the token once for many writes.
 func Fence(options Options, name string, token election.Token) (types.TransactWriteItem, error) {
 	options, err := options.validate()
 	if err != nil {

@@ -23,10 +23,10 @@ const URLExample = "dynamodb://conclave-elections?region=eu-central-1"
 //
 //	dynamodb://TABLE[?region=R][&endpoint=URL][&key=ATTRIBUTE][&poll=2s][&create=true]
 //
-// Credentials and, unless given, the Region come from where AWS's tools look
-// for them: the environment, the shared files, the role of the machine. With
-// create=true the table is made if it does not exist. The function returned
-// gives resources back; it may be called once nothing of the backend runs.
+// Credentials and, unless given, the Region come from where AWS's tools look for them: the
+// environment, the shared files, the role of the machine. With create=true the table is created
+// if it does not exist. The returned function releases resources; call it when nothing of the
+// backend runs any more.
 func Open(ctx context.Context, text string) (election.Backend, func() error, error) {
 	target, err := parseURL(text)
 	if err != nil {

@@ -17,9 +17,9 @@ import (
 // SDK's own waiter begins with twenty seconds.
 const tablePoll = 200 * time.Millisecond
 
-// CreateTable makes the table of the options, unless it exists, and returns
-// when it can be used. It is billed on demand and protected against deletion
-// by nothing but the account's rights.
+// CreateTable creates the table of the options, unless it exists, and returns when it can be
+// used. The table is billed on demand. Only the account's permissions protect it against
+// deletion.
 func CreateTable(ctx context.Context, client *dynamodb.Client, options Options) error {
 	options, err := options.validate()
 	if err != nil {

@@ -24,13 +24,12 @@ const URLExample = "gs://my-bucket/elections"
 //	gs://BUCKET[/PREFIX][?endpoint=URL][&anonymous=true][&poll=2s]
 //
 // Credentials are Google's Application Default Credentials: the file that
-// GOOGLE_APPLICATION_CREDENTIALS names (the key of a service account, or the
-// configuration of a workload identity federation), that of gcloud auth
-// application-default login, or the service account of the machine, the Pod or the
-// function, from the metadata server. With anonymous=true there are none. Endpoint is
-// a private way to the service, or an emulator; one without TLS is taken with
-// anonymous=true alone. The function returned closes connections; it may be called once
-// nothing of the backend runs.
+// GOOGLE_APPLICATION_CREDENTIALS names (the key of a service account, or the configuration of a
+// workload identity federation), that of gcloud auth application-default login, or the service
+// account of the machine, the Pod or the function, from the metadata server. With anonymous=true
+// there are none. Endpoint is a private endpoint of the service, or an emulator; one without TLS
+// is accepted only with anonymous=true. The returned function closes connections; call it when
+// nothing of the backend runs any more.
 func Open(ctx context.Context, text string) (election.Backend, func() error, error) {
 	target, err := parseURL(text)
 	if err != nil {

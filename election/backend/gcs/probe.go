@@ -11,15 +11,15 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// ErrConditions is what Probe finds: the store takes conditional writes and ignores
-// their conditions.
+// ErrConditions is the error of Probe if the store accepts conditional writes and ignores their
+// conditions.
 var ErrConditions = errors.New("the store does not honour ifGenerationMatch on writes, so everybody would lead; " +
 	"use Google Cloud Storage, or an emulator that does")
 
-// Probe makes sure that the store refuses a write whose condition does not hold: it
-// tries to replace an object that there is not, of a random name in the prefix, and
-// deletes it if the store has made it. It costs one request. A backend does so by
-// itself before its first write. The error is ErrConditions, or one of the request.
+// Probe checks that the store refuses a write whose condition does not hold: it tries to replace
+// an object that does not exist, with a random name in the prefix, and deletes it if the store
+// has created it. It costs one request. A backend calls it before its first write. The error is
+// ErrConditions, or that of the request.
 func Probe(ctx context.Context, client *http.Client, options Options) error {
 	s, err := newStore(client, options)
 	if err != nil {

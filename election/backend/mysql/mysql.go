@@ -1,7 +1,7 @@
 // Package mysql elects on MySQL, 8.0 and later, and on MariaDB, 10.5 and later.
 //
-// In goes a *sql.DB of github.com/go-sql-driver/mysql, or a URL; every election
-// is one row of a table that any number of elections share:
+// New takes a *sql.DB of github.com/go-sql-driver/mysql, Open a URL. Every election is one row of
+// a table that any number of elections share:
 //
 //	create table conclave_elections (
 //	    name    varbinary(200) not null primary key,  -- of the election
@@ -10,55 +10,50 @@
 //	    changed timestamp(3) not null default current_timestamp(3)  -- for people
 //	) engine=InnoDB
 //
-// The table is made when it is needed; see DDL for those who may not. The name
-// is kept as bytes: a collation would take "Nightly" for "nightly", or a name
-// with a space at its end for one without. What always holds:
+// The table is created when it is needed; see DDL if your program may not do that. The name is
+// kept as bytes: a collation would take "Nightly" for "nightly", or a name with a space at its
+// end for one without. What always holds:
 //
-//	mysql-M1  A write is one statement that compares the version and sets the
-//	          record, and that commits by itself. It needs no session and holds
-//	          no lock while a client thinks: a candidate that freezes stops
-//	          nobody.
-//	mysql-M2  A write is sent once, on a connection that is held for it, so
-//	          database/sql has none to try it again on. A proxy may send it twice
-//	          all the same (ProxySQL's query_retries_on_failure): the version is
-//	          random and chosen before, so the second one changes nothing, and a
-//	          look at the row shows that the first one was carried out.
-//	mysql-M3  The clock of the database decides nothing. It fills the column
-//	          "changed", for people; candidates count on their own clocks.
-//	mysql-M4  After a restart, a failover or a restore of the server nobody is
-//	          elected for LeaseMax; leaders whose row is still there go on. So
-//	          what the server has forgotten has run out: commits that
-//	          innodb_flush_log_at_trx_commit has left in memory, or that an
-//	          asynchronous replica has never received. A server that was demoted
-//	          is known by the time at which read_only or super_read_only was set
-//	          last; on MariaDB only by that it was set since the start, so
-//	          restart a MariaDB server before it is promoted for a second time,
-//	          or if it was started read-only. (The row with the empty
-//	          name tells which start of which server has been watched for so
-//	          long. A start is known by its second, so make no table in the first
-//	          second of a server.)
-//	mysql-M5  A connection that would lose writes is refused: of a server that
-//	          is read-only, as replicas are; with autocommit off; or with
-//	          binlog_format=STATEMENT, by which a replica would judge the
-//	          comparison for itself. Each write compares the first two itself:
-//	          a leader that only renews loses a server that is made read-only,
-//	          even if its user may write there (READ ONLY ADMIN, SUPER).
+//	mysql-M1  A write is one statement that compares the version and sets the record, and that
+//	          commits by itself. It needs no session and holds no lock between requests: a
+//	          candidate that freezes blocks nobody.
+//	mysql-M2  A write is sent once, on a connection reserved for it, so database/sql cannot retry
+//	          it on another. A proxy may still send it twice (ProxySQL's
+//	          query_retries_on_failure). The version is random and chosen in advance, so the
+//	          second write changes nothing, and reading the row shows that the first one was
+//	          carried out.
+//	mysql-M3  The clock of the database decides nothing. It fills the column "changed", for
+//	          people; candidates use their own clocks.
+//	mysql-M4  After a restart, a failover or a restore of the server nobody is elected for
+//	          LeaseMax; leaders whose row is still there go on. So what the server has forgotten
+//	          has run out: commits that innodb_flush_log_at_trx_commit left in memory, or that an
+//	          asynchronous replica never received. A server that was demoted is recognized by the
+//	          time at which read_only or super_read_only was last set. On MariaDB only the fact
+//	          that it was set since the start is known, so restart a MariaDB server before it is
+//	          promoted for a second time, or if it was started read-only. (The row with the empty
+//	          name records which start of which server has been watched that long. A start is
+//	          identified to the second, so create no table in the first second of a server.)
+//	mysql-M5  A connection that would lose writes is refused: to a server that is read-only, as
+//	          replicas are; with autocommit off; or with binlog_format=STATEMENT, with which a
+//	          replica would evaluate the comparison for itself. Each write checks the first two
+//	          itself: even a leader that only renews loses a server that is made read-only, also
+//	          if its user may write there (READ ONLY ADMIN, SUPER).
 //
-// Not promised: two servers that both take writes, the old primary partitioned
-// with some of the clients, elect one leader each. A failover must stop the
-// old primary first, or make it read-only; setting read_only is enough. Semi-synchronous replication does
-// not stop it: after its timeout a primary goes on alone. In a Galera cluster a
-// write is compared on all nodes and a read waits for what is on its way to its
-// node, but each node counts as a server of its own: let all candidates use one
-// node as long as it lives, as proxies with one writer do. A proxy must not send
-// reads to replicas. Nor is a table promised that an operator drops or truncates
-// under a leader: a table that is made is taken for the first one.
+// Two cases are not covered. Two servers that both accept writes, because the old primary is
+// partitioned together with some of the clients, elect one leader each. A failover must stop the
+// old primary first, or make it read-only; setting read_only is enough. Semi-synchronous
+// replication does not stop it: after its timeout a primary goes on alone. In a Galera cluster a
+// write is compared on all nodes and a read waits for what is on its way to its node, but each
+// node counts as a server of its own: make all candidates use one node as long as it lives, as
+// proxies with one writer do. A proxy must not send reads to replicas. The second case is a table
+// that an operator drops or truncates under a leader: a newly created table is taken for the
+// first one.
 //
 // Why not GET_LOCK: such a lock ends with its connection, which its holder may
 // notice much later; it is not replicated, and it has no token.
 //
-// The proofs in docs/backends.md are on MariaDB. On MySQL the statements rest on
-// what its reference says.
+// The proofs in docs/backends.md were run on MariaDB. For MySQL the statements rely on its
+// reference manual.
 //
 // MySQL tells nobody of changes: candidates poll, every 500 ms by default.
 package mysql
@@ -74,7 +69,7 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// TableDefault is the name of the table unless another is chosen.
+// TableDefault is the default name of the table.
 const TableDefault = "conclave_elections"
 
 const (
@@ -83,27 +78,25 @@ const (
 	leaseMaxMin    = time.Second
 )
 
-// Options of a backend. The zero value is good.
+// Options of a backend. The zero value is ready to use.
 type Options struct {
 	// Table is the name of the table, which may have a database before it
 	// ("app.elections"). Default TableDefault.
 	Table string
-	// LeaseMax is the longest lease that may be asked for, and for how long
-	// nobody is elected after a restart or failover of the server. All
-	// candidates that share the table, of whatever election, have to agree on
-	// it, which nobody checks: the first that has waited for its own LeaseMax
-	// ends the wait for all. Default 15 s, at least 1 s.
+	// LeaseMax is the longest lease that may be asked for, and how long nobody is elected after a
+	// restart or failover of the server. All candidates that share the table, in any election,
+	// must use the same value, which nothing checks: the first that has waited for its own
+	// LeaseMax ends the wait for all. Default 15 s, at least 1 s.
 	LeaseMax time.Duration
 	// Timeout is how long one statement may take. Default 5 s.
 	Timeout time.Duration
-	// Poll is the pause between two looks of a candidate that waits, each one
-	// select by primary key. Default 500 ms.
+	// Poll is the pause between two polls of a waiting candidate. Each poll is one select by
+	// primary key. Default 500 ms.
 	Poll time.Duration
 }
 
-// New returns a backend on a database of github.com/go-sql-driver/mysql. It
-// makes no connection before it is used. The database stays the caller's:
-// Close of the backend does not close it.
+// New returns a backend on a database of github.com/go-sql-driver/mysql. It connects on first
+// use. The database stays the caller's: Close of the backend does not close it.
 func New(db *sql.DB, options Options) (*record.Backend, error) {
 	s, err := newStore(db, options)
 	if err != nil {
@@ -139,7 +132,7 @@ func newStore(db *sql.DB, options Options) (*store, error) {
 
 var errNegative = errors.New("mysql: Timeout and Poll must not be negative; leave them out for the defaults")
 
-// Traits names the store and says what it rests on.
+// Traits names the store and says what it depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "mysql", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
 		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover; leaders go on if their row is there. " +

@@ -22,14 +22,14 @@ import (
 // URLExample is a URL that Open takes.
 const URLExample = "mysql://user@host:3306/database?tls=true"
 
-// PasswordVariable is the environment variable with the password, if the URL
-// has none. MySQL's own programs take it from there, too.
+// PasswordVariable is the environment variable with the password, if the URL has none. MySQL's
+// own programs use it too.
 const PasswordVariable = "MYSQL_PWD"
 
 // connectionsMax bounds the pool of Open.
 const connectionsMax = 4
 
-// Open returns a backend on the database of a URL, and what closes it:
+// Open returns a backend on the database of a URL, and a function that closes it:
 //
 //	mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE, or mariadb://
 //	table=NAME        see Options.Table
@@ -44,8 +44,7 @@ const connectionsMax = 4
 //	                  which it implies
 //	tls-cert=FILE, tls-key=FILE   the client's certificate; likewise
 //
-// The password is that of the URL, or of PasswordVariable. Open makes no
-// connection.
+// The password is that in the URL, or in PasswordVariable. Open does not connect.
 func Open(_ context.Context, text string) (election.Backend, func() error, error) {
 	config, options, err := parse(text)
 	if err != nil {

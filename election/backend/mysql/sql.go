@@ -106,9 +106,9 @@ func ddl(quoted string) []string {
 			"values ('', '0', json_object('incarnation', " + incarnationSQL + "))"}
 }
 
-// DDL returns what makes the table, for those whose programs may not: run it as
-// its owner on the primary, then grant select, insert and update on it to the
-// user of the candidates. Nobody but an operator ever deletes a row.
+// DDL returns the statement that creates the table, for programs that may not do so themselves:
+// run it as the table's owner on the primary, then grant select, insert and update on it to the
+// user of the candidates. Only operators ever delete a row.
 func DDL(table string) (string, error) {
 	if table == "" {
 		table = TableDefault

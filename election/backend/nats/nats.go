@@ -1,7 +1,7 @@
 // Package nats elects on NATS JetStream, 2.10 and later.
 //
-// In goes a connection, or a URL; all elections are keys of one key-value
-// bucket, whose revisions are the versions:
+// New takes a JetStream context, Open a URL. All elections are keys of one key-value bucket,
+// whose revisions are the versions:
 //
 //	conclave_elections
 //	    billing/nightly    the record as JSON
@@ -9,33 +9,28 @@
 //
 // What always holds:
 //
-//	nats-J1  A write is one message that names the revision it expects of its
-//	         key; the leader of the stream refuses it if there is a later one.
-//	         Revisions are numbers of the stream and do not come back when a key
-//	         is deleted. Those of a bucket that is made again begin at the
-//	         milliseconds of its making, beyond those of the one before.
-//	nats-J2  Nothing expires by the server: the bucket has no TTL, and one that
-//	         has is refused. A value that expires by the clock of a server that
-//	         is set forward is gone under its leader; a waiter counts the lease
-//	         on a clock of its own.
-//	nats-J3  Reads go to the leader of the stream, also where the bucket allows
-//	         direct reads, which any replica answers from the past.
-//	nats-J4  Under an incarnation of the bucket that was not watched for
-//	         LeaseMax nobody is elected; leaders whose record is still there go
-//	         on. The incarnation is when the bucket was made, and, for one that
-//	         is not replicated, which start of which server has it. Where that
-//	         cannot be seen, through a leaf node, such a bucket is refused, and so
-//	         is one with several replicas in memory, which forget all when most
-//	         of them start again. What may be forgotten has run out by then. A
-//	         bucket that is used for the first time makes its first candidate
-//	         wait too. A grant counts if the incarnation was the same before and
-//	         after its message.
+//	nats-J1  A write is one message that names the revision that it expects of its key; the leader
+//	         of the stream refuses it if there is a later one. Revisions are numbers of the stream
+//	         and do not come back when a key is deleted. Those of a bucket that is created again
+//	         begin at the time of its creation in milliseconds, beyond those of the previous one.
+//	nats-J2  Nothing expires in the server: the bucket has no TTL, and one that has a TTL is
+//	         refused. If a server's clock were set forward, a value that expires by it would
+//	         vanish under its leader; a waiter counts the lease on its own clock.
+//	nats-J3  Reads go to the leader of the stream, even if the bucket allows direct reads, which
+//	         any replica may answer with old data.
+//	nats-J4  Until an incarnation of the bucket has been watched for LeaseMax, nobody is elected;
+//	         leaders whose record is still there go on. By then, what may be forgotten has run
+//	         out. The incarnation is when the bucket was created, and, if it is not replicated,
+//	         which start of which server has it. If that cannot be seen, through a leaf node, a
+//	         bucket without replicas is refused. So is one with several replicas in memory, which
+//	         lose everything when most of them restart. A bucket that is used for the first time
+//	         also makes its first candidate wait. A grant counts only if the incarnation was the
+//	         same before and after its message.
 //
-// A server answers before a write is on disk (sync_interval, two minutes by
-// default). A bucket of three replicas forgets what it has answered if most of
-// them lose power at the same time; "sync_interval: always" in their
-// configuration ends that. A replicated bucket keeps its incarnation then, so
-// two could lead for one lease; tokens protect what is fenced.
+// A server answers before a write is on disk (sync_interval, two minutes by default). A bucket of
+// three replicas loses acknowledged writes if most of them lose power at the same time, unless
+// their configuration has "sync_interval: always". A replicated bucket keeps its incarnation in
+// that case, so two could lead for one lease; tokens protect fenced resources.
 package nats
 
 import (
@@ -57,7 +52,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// BucketDefault is the name of the bucket unless another is chosen.
+// BucketDefault is the default name of the bucket.
 const BucketDefault = "conclave_elections"
 
 const (
@@ -65,28 +60,27 @@ const (
 	pollPause      = time.Second
 )
 
-// Options of a backend. The zero value is good.
+// Options of a backend. The zero value is ready to use.
 type Options struct {
 	// Bucket is the name of the key-value bucket. Default BucketDefault.
 	Bucket string
-	// Replicas is how many copies a bucket has that is made because there is
-	// none: 1, 3 or 5. Default 1; a cluster deserves 3.
+	// Replicas is how many copies the bucket gets if it does not exist and is created: 1, 3 or 5.
+	// Default 1; use 3 in a cluster.
 	Replicas int
-	// LeaseMax is the longest lease that may be asked for, and for how long
-	// nobody is elected when the bucket may have forgotten something. All
-	// candidates that share the bucket, of whatever election, have to agree on
-	// it, which nobody checks: the first that has waited for its own LeaseMax
-	// ends the wait for all. Default 15 s.
+	// LeaseMax is the longest lease that may be asked for, and how long nobody is elected after
+	// the bucket may have forgotten something. All candidates that share the bucket, in any
+	// election, must use the same value, which nothing checks: the first that has waited for its
+	// own LeaseMax ends the wait for all. Default 15 s.
 	LeaseMax time.Duration
 	// Timeout is how long one request may take. Default 5 s.
 	Timeout time.Duration
 }
 
-// New returns a backend on JetStream. It asks for nothing before it is used.
-// The connection stays the caller's: Close of the backend does not close it.
-// Give it nats.ReconnectBufSize(-1): what cannot be sent now is better not
-// sent later; nats.MaxReconnects(-1) and nats.IgnoreAuthErrorAbort(), or an
-// outage, or two refusals of its credentials, close it, and end every Run.
+// New returns a backend on JetStream. It sends nothing before first use. The connection stays the
+// caller's: Close of the backend does not close it. Make the connection with
+// nats.ReconnectBufSize(-1), because what cannot be sent now is better not sent later, and with
+// nats.MaxReconnects(-1) and nats.IgnoreAuthErrorAbort(): otherwise an outage, or two refusals of
+// its credentials, close it and end every Run.
 func New(js jetstream.JetStream, options Options) (*record.Backend, error) {
 	s, err := newStore(js, options)
 	if err != nil {
@@ -125,9 +119,8 @@ const bucketAlphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123
 var form = storeurl.Form{Backend: "nats", Schemes: []string{"nats", "tls", "ws", "wss"},
 	Example: "nats://user:password@host:4222,other:4222/?replicas=3 (tls:// and wss:// too)"}
 
-// Open returns a backend on the servers of a URL, and what closes it. The
-// credentials are in the URL, or in the file that creds=FILE or NATS_CREDS
-// names. Besides:
+// Open returns a backend on the servers of a URL, and a function that closes it. The credentials
+// are in the URL, or in the file that creds=FILE or NATS_CREDS names. Further parameters:
 //
 //	bucket=NAME       see Options.Bucket
 //	replicas=3        see Options.Replicas

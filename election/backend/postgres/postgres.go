@@ -1,7 +1,7 @@
 // Package postgres elects on PostgreSQL, 13 and later.
 //
-// In goes a *sql.DB, of whichever driver, or a URL; every election is one row of
-// a table that any number of elections share:
+// New takes a *sql.DB with any driver, Open a URL. Every election is one row of a table that any
+// number of elections share:
 //
 //	create table conclave_elections (
 //	    name     text primary key,      -- of the election
@@ -10,47 +10,41 @@
 //	    changed  timestamptz not null default clock_timestamp()  -- for people
 //	);
 //
-// The table is made when it is needed; see DDL for those who may not. What
-// always holds:
+// The table is created when it is needed; see DDL if your program may not do that. What always
+// holds:
 //
 //	postgres-P1  A write is one statement that compares the version and sets the
 //	             record. It needs no transaction, no session and no lock that
 //	             outlives it, so it may go through any pool, PgBouncer in
 //	             transaction mode included.
-//	postgres-P2  The version of a write is random and chosen before it is sent.
-//	             So a version never comes back, whatever is deleted, restored or
-//	             made again; and a statement that a driver sends twice does the
-//	             same once.
-//	postgres-P3  A commit is on disk before it is answered: every write turns
-//	             synchronous_commit on for itself where a role or database has
-//	             it off.
-//	postgres-P4  The clock of the database decides nothing. It fills the column
-//	             "changed", for people. A lease judged by it would end early for
-//	             everybody if that clock were set forward, under a leader that
-//	             still leads; candidates count on their own clocks instead.
-//	postgres-P5  After a restart, a failover or a restore of the server nobody
-//	             is elected for LeaseMax; leaders whose row is still there go
-//	             on. A failover to an asynchronous standby may forget the last
-//	             commits: what they granted has run out by then. (The row with
-//	             the empty name tells which start of the server, and which
-//	             timeline, has been watched for so long.)
+//	postgres-P2  The version of a write is random and chosen before it is sent. So a version never
+//	             comes back, whatever is deleted, restored or made again; and a statement that a
+//	             driver sends twice takes effect once.
+//	postgres-P3  A commit is on disk before it is answered: every write turns synchronous_commit
+//	             on for itself if a role or database has it off.
+//	postgres-P4  The clock of the database decides nothing. It fills the column "changed", for
+//	             people. If that clock were set forward, a lease judged by it would end early for
+//	             everybody, under a leader that still leads. So candidates use their own clocks.
+//	postgres-P5  After a restart, a failover or a restore of the server nobody is elected for
+//	             LeaseMax; leaders whose row is still there go on. A failover to an asynchronous
+//	             standby may lose the last commits: what they granted has run out by then. (The
+//	             row with the empty name records which start of the server, and which timeline,
+//	             has been watched that long.)
 //
-// Not promised: two servers that both take writes, the old primary partitioned with
-// some of the clients, elect one leader each. Configure synchronous standbys,
-// or a failover that stops the old primary first, as Patroni does; tokens
-// protect what is fenced all the same. Nor is a table that an operator drops or
-// truncates under a leader, or that a standby did not have yet when it was
-// promoted: a table that is made is taken for the first one.
+// Two cases are not covered. Two servers that both accept writes, because the old primary is
+// partitioned together with some of the clients, elect one leader each. Configure synchronous
+// standbys, or a failover that stops the old primary first, as Patroni does; tokens protect
+// fenced resources in any case. The second case is a table that an operator drops or truncates
+// under a leader, or that a standby did not have yet when it was promoted: a newly created table
+// is taken for the first one.
 //
-// Why not advisory locks: a lock of a session ends with the connection, which
-// its holder may notice much later or, behind a pool, never: pools recycle
-// connections by age, PgBouncer in transaction mode hands the session to
-// others, and the leader goes on beside the next one. A lock has no lease and
-// no token. A row has both.
+// Why not advisory locks: a lock of a session ends with the connection, which its holder may
+// notice much later or, behind a pool, never: pools recycle connections by age, PgBouncer in
+// transaction mode hands the session to others, and the leader goes on at the same time as the
+// next one. A lock has no lease and no token. A row has both.
 //
-// News come by LISTEN on a connection of its own. Where there is none, or where
-// it does not receive what NOTIFY sends (behind PgBouncer in transaction mode),
-// candidates poll every second.
+// News comes by LISTEN on a connection of its own. If there is none, or if it does not receive
+// what NOTIFY sends (behind PgBouncer in transaction mode), candidates poll every second.
 package postgres
 
 import (
@@ -69,7 +63,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// TableDefault is the name of the table unless another is chosen.
+// TableDefault is the default name of the table.
 const TableDefault = "conclave_elections"
 
 const (
@@ -77,28 +71,27 @@ const (
 	pollPause      = time.Second
 )
 
-// Options of a backend. The zero value is good.
+// Options of a backend. The zero value is ready to use.
 type Options struct {
 	// Table is the name of the table, which may have a schema before it
 	// ("app.elections"). Default TableDefault.
 	Table string
-	// LeaseMax is the longest lease that may be asked for, and for how long
-	// nobody is elected after a restart or failover of the server. All
-	// candidates that share the table, of whatever election, have to agree on
-	// it, which nobody checks: the first that has waited for its own LeaseMax
-	// ends the wait for all. Default 15 s.
+	// LeaseMax is the longest lease that may be asked for, and how long nobody is elected after a
+	// restart or failover of the server. All candidates that share the table, in any election,
+	// must use the same value, which nothing checks: the first that has waited for its own
+	// LeaseMax ends the wait for all. Default 15 s.
 	LeaseMax time.Duration
 	// Timeout is how long one statement may take. Default 5 s.
 	Timeout time.Duration
-	// Listen is where to connect for LISTEN: directly to the server, not
-	// through PgBouncer. Nil: as the driver connects, if that is pgx.
+	// Listen is where to connect for LISTEN: directly to the server, not through PgBouncer. Nil
+	// means as the driver connects, if that is pgx.
 	Listen *pgx.ConnConfig
-	// Poll turns LISTEN off.
+	// Poll turns off LISTEN.
 	Poll bool
 }
 
-// New returns a backend on a database. It makes no connection before it is
-// used. The database stays the caller's: Close of the backend does not close it.
+// New returns a backend on a database. It connects on first use. The database stays the caller's:
+// Close of the backend does not close it.
 func New(db *sql.DB, options Options) (*record.Backend, error) {
 	s, err := newStore(db, options)
 	if err != nil {
@@ -107,8 +100,8 @@ func New(db *sql.DB, options Options) (*record.Backend, error) {
 	return s.backend(func() error { return nil }), nil
 }
 
-// NewPool is New for those who have a pool of pgx. Connections for LISTEN are made as
-// the pool makes its own, with its BeforeConnect, unless Options.Listen says how.
+// NewPool is New for a pgx pool. Connections for LISTEN are made as the pool makes its own, with
+// its BeforeConnect, unless Options.Listen is set.
 func NewPool(pool *pgxpool.Pool, options Options) (*record.Backend, error) {
 	config := pool.Config() // a copy
 	before := config.BeforeConnect
@@ -141,16 +134,16 @@ var form = storeurl.Form{Backend: "postgres", Schemes: []string{"postgres", "pos
 // connectionsMax bounds the pool of Open.
 const connectionsMax = 4
 
-// Open returns a backend on the database of a URL, and what closes it. All that
-// libpq understands may stand in the URL or in the environment (PGHOST,
-// PGPASSWORD, ~/.pgpass), and besides:
+// Open returns a backend on the database of a URL, and a function that closes it. The URL and the
+// environment (PGHOST, PGPASSWORD, ~/.pgpass) may contain all that libpq understands. The URL
+// also takes:
 //
 //	table=NAME        see Options.Table
 //	lease-max=15s     see Options.LeaseMax
 //	listen=URL        see Options.Listen
 //	poll=true         see Options.Poll
 //
-// It makes no connection. Statements are sent unnamed, as poolers like them.
+// Open does not connect. Statements are sent unnamed, which suits poolers.
 func Open(_ context.Context, text string) (election.Backend, func() error, error) {
 	config, options, err := parse(text)
 	if err != nil {

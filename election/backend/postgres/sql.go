@@ -104,9 +104,9 @@ select '', gen_random_uuid(), jsonb_build_object('incarnation', ` + incarnationS
 on conflict (name) do nothing`)}
 }
 
-// DDL returns what makes the table, for those whose programs may not: run it as
-// its owner, then grant select, insert and update to the role of the
-// candidates. Nobody but an operator ever deletes a row.
+// DDL returns the statement that creates the table, for programs that may not do so themselves:
+// run it as the table's owner, then grant select, insert and update to the role of the
+// candidates. Only operators ever delete a row.
 func DDL(table string) (string, error) {
 	if table == "" {
 		table = TableDefault

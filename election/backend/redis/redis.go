@@ -1,6 +1,6 @@
-// Package redis elects on one Redis primary, or Valkey, 5 and later.
+// Package redis elects on one primary of Redis or Valkey, 5 and later.
 //
-// In goes a client, or a URL; all elections are fields of one hash:
+// New takes a client, Open a URL. All elections are fields of one hash:
 //
 //	conclave:elections
 //	    billing/nightly    <version> <nonce of the holder> <record as JSON>
@@ -8,41 +8,35 @@
 //
 // What always holds:
 //
-//	redis-D1  A write is one script that compares the version and sets the
-//	          field; the server runs it as one step. The version is random and
-//	          chosen before it is sent: none comes back, and a script that is
-//	          sent twice does the same once.
-//	redis-D2  Nothing expires by the server. A key with a time to live is gone
-//	          by the clock of a server that may be set forward; a waiter counts
-//	          the lease on a clock of its own.
-//	redis-D3  Under an incarnation of the server (its run id and its replication
-//	          id, which a restart or a promotion change) that was not watched
-//	          for LeaseMax nobody is elected; leaders whose record is still
-//	          there go on. What the server may have forgotten has run out by
-//	          then. That the incarnation is adopted stands in the same hash: a
-//	          server that was flushed, or has evicted the hash, has forgotten
-//	          that as well, and is watched from then on, however long it was
-//	          known before. A server that is used for the first time makes its
-//	          first candidate wait too, and so does a primary that has had no
-//	          replica for repl-backlog-ttl (an hour by default) and gets one
-//	          again: it changes its replication id then. Set repl-backlog-ttl 0
-//	          where a free election must not wait for that.
+//	redis-D1  A write is one script that compares the version and sets the field; the server runs
+//	          it as one step. The version is random and chosen before the script is sent: no
+//	          version comes back, and a script that is sent twice takes effect once.
+//	redis-D2  Nothing expires in the server. A key with a time to live disappears by the server's
+//	          clock, which may be set forward; a waiter counts the lease on its own clock.
+//	redis-D3  Until an incarnation of the server (its run id and its replication id, which a
+//	          restart or a promotion changes) has been watched for LeaseMax, nobody is elected;
+//	          leaders whose record is still there go on. By then, what the server may have
+//	          forgotten has run out. The same hash records that the incarnation is adopted: a
+//	          server that was flushed, or has evicted the hash, has forgotten that as well, and is
+//	          watched from then on, however long it was known before. A server that is used for
+//	          the first time also makes its first candidate wait, and so does a primary that has
+//	          had no replica for repl-backlog-ttl (an hour by default) and gets one again, because
+//	          its replication id then changes. Set repl-backlog-ttl 0 if a free election must not
+//	          wait for that.
 //
-// So one primary elects one leader at a time, with or without persistence, and
-// also when a replica that lagged behind is promoted. Not promised: a primary
-// that is partitioned from its replicas, while one of them is promoted, goes on to
-// serve the clients on its side, and two lead for as long as it does. The same
-// goes for one that was only paused or partitioned and to which clients return
-// before it was demoted or started again: it is the same incarnation and does not
-// know what it has missed. Let it refuse writes that no replica confirms (Options.Replicas, or
-// min-replicas-to-write with a min-replicas-max-lag below Sentinel's
-// down-after-milliseconds); tokens protect what is fenced all the same. Nor is
-// the hash field that an operator deletes under a leader.
+// So one primary elects one leader at a time, with or without persistence, even when a replica
+// that lagged behind is promoted. Two cases are not covered. A primary that is partitioned from
+// its replicas, while one of them is promoted, continues to serve the clients on its side, and
+// two lead for as long as it does. The same goes for a primary that was only paused or
+// partitioned and to which clients return before it is demoted or restarted: it is the same
+// incarnation and does not know what it has missed. Make it refuse writes that no replica
+// confirms (Options.Replicas, or min-replicas-to-write with a min-replicas-max-lag below
+// Sentinel's down-after-milliseconds); tokens protect fenced resources in any case. The second
+// case is an operator that deletes the hash field under a leader.
 //
-// Why not Redlock: it counts a majority of keys with a time to live on servers
-// that forget when they restart, by their clocks, and gives no token: what it
-// excludes depends on timing alone. One record with compare and set, on one
-// primary, needs no clock but that of the waiter.
+// Why not Redlock: it counts a majority of keys that expire by the clocks of servers which forget
+// when they restart, and it gives no token. Its mutual exclusion depends on timing alone. One
+// record with compare and set, on one primary, needs no clock but the waiter's.
 package redis
 
 import (
@@ -59,8 +53,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// KeyDefault is the key of the hash, and the channel of news, unless another
-// is chosen.
+// KeyDefault is the default key of the hash, and the default channel of news.
 const KeyDefault = "conclave:elections"
 
 const (
@@ -68,30 +61,28 @@ const (
 	pollPause      = time.Second
 )
 
-// Options of a backend. The zero value is good.
+// Options of a backend. The zero value is ready to use.
 type Options struct {
-	// Key of the hash, and name of the channel. Default KeyDefault.
+	// Key is the key of the hash, and the name of the channel. Default KeyDefault.
 	Key string
-	// LeaseMax is the longest lease that may be asked for, and for how long
-	// nobody is elected after a restart or failover of the server. All
-	// candidates that share the hash, of whatever election, have to agree on
-	// it, which nobody checks: the first that has waited for its own LeaseMax
-	// ends the wait for all, and one that has less than another's lease lets
-	// somebody be elected beside it. Default 15 s.
+	// LeaseMax is the longest lease that may be asked for, and how long nobody is elected after a
+	// restart or failover of the server. All candidates that share the hash, in any election,
+	// must use the same value, which nothing checks: the first that has waited for its own
+	// LeaseMax ends the wait for all, and a value below another candidate's lease lets somebody
+	// be elected while that candidate leads. Default 15 s.
 	LeaseMax time.Duration
-	// Replicas is how many replicas have to confirm each write, by WAIT,
-	// before it counts. It does not go with a cluster. Default 0.
+	// Replicas is how many replicas have to confirm each write, by WAIT, before it counts. It
+	// cannot be used with a cluster. Default 0.
 	Replicas int
 	// Timeout is how long one command may take. Default 5 s.
 	Timeout time.Duration
 }
 
-// New returns a backend on a client, which must reach the primary: a client of
-// one server, of Sentinels, or of a cluster, where the hash lies on one shard.
-// A Ring is refused: its servers know nothing of each other.
-// It makes no connection before it is used. The client stays the caller's:
-// Close of the backend does not close it. Set its ContextTimeoutEnabled: without it a
-// request lasts for its ReadTimeout, whatever context it is made with.
+// New returns a backend on a client, which must reach the primary: a client of one server, of
+// Sentinels, or of a cluster, where the hash lies on one shard. A Ring is refused: its servers
+// know nothing of each other. It connects on first use. The client stays the caller's: Close of
+// the backend does not close it. Set the client's ContextTimeoutEnabled: without it a request
+// lasts for its ReadTimeout, whatever its context.
 func New(client redis.UniversalClient, options Options) (*record.Backend, error) {
 	s, err := newStore(client, options)
 	if err != nil {
@@ -131,16 +122,15 @@ func newStore(client redis.UniversalClient, options Options) (*store, error) {
 var form = storeurl.Form{Backend: "redis", Schemes: []string{"redis", "rediss", "unix"},
 	Example: "redis://user:password@host:6379/0 (rediss:// with TLS, or redis://sentinel:26379?master_name=NAME)"}
 
-// Open returns a backend on the server of a URL, and what closes it. The
-// password may stand in REDISCLI_AUTH, as for redis-cli. With master_name=NAME
-// the URL is that of a Sentinel (addr=host:port names more of them). What
-// go-redis takes as parameters is taken, and besides:
+// Open returns a backend on the server of a URL, and a function that closes it. The password may
+// be in REDISCLI_AUTH, as for redis-cli. With master_name=NAME the URL is that of a Sentinel
+// (addr=host:port names more of them). It takes the parameters of go-redis, and also:
 //
 //	key=NAME          see Options.Key
 //	lease-max=15s     see Options.LeaseMax
 //	replicas=1        see Options.Replicas
 //
-// It makes no connection, and sends nothing twice.
+// Open does not connect. The backend sends nothing twice.
 func Open(_ context.Context, text string) (election.Backend, func() error, error) {
 	client, options, err := parse(text)
 	if err != nil {

@@ -23,11 +23,10 @@ const URLExample = "s3://my-bucket/elections?region=eu-central-1"
 //
 //	s3://BUCKET[/PREFIX][?region=R][&endpoint=URL][&path-style=true][&poll=2s]
 //
-// Credentials and, unless given, the Region come from where AWS's tools look
-// for them: the environment, the shared files, the role of the machine. Stores
-// of others take an endpoint, most of them path-style=true, and a Region that
-// they do not care for, such as us-east-1 or auto. The function returned gives
-// resources back; it may be called once nothing of the backend runs.
+// Credentials and, unless given, the Region come from where AWS's tools look for them: the
+// environment, the shared files, the role of the machine. Other stores need an endpoint, most of
+// them path-style=true, and a Region that they ignore, such as us-east-1 or auto. The returned
+// function releases resources; call it when nothing of the backend runs any more.
 func Open(ctx context.Context, text string) (election.Backend, func() error, error) {
 	client, options, err := Connect(ctx, text)
 	if err != nil {
@@ -40,8 +39,8 @@ func Open(ctx context.Context, text string) (election.Backend, func() error, err
 	return backend, func() error { return nil }, nil
 }
 
-// Connect returns the client of a URL that Open takes, and the options that it says, for
-// those who keep other things in such a store. It makes no connection.
+// Connect returns the client and the options of a URL that Open takes, for programs that keep
+// other things in such a store. It does not connect.
 func Connect(ctx context.Context, text string) (*s3.Client, Options, error) {
 	target, err := parseURL(text)
 	if err != nil {

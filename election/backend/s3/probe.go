@@ -13,18 +13,17 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// ErrConditions is what Probe finds: the store takes conditional writes and
-// ignores their conditions, or does not take them.
+// ErrConditions is the error of Probe if the store accepts conditional writes and ignores their
+// conditions, or does not accept them.
 var ErrConditions = errors.New("the store does not honour If-None-Match and If-Match on writes, so everybody " +
 	"would lead; use a store or a version that does")
 
 // probeTries is how often Probe begins again when others probe at the same time.
 const probeTries = 20
 
-// Probe makes sure that the store refuses a write whose condition does not
-// hold: it writes an object of its own in the prefix, conditions.probe, and
-// then tries to write over the version before, and to make it again. It
-// costs four requests. A backend does so by itself before its first write.
+// Probe checks that the store refuses a write whose condition does not hold: it writes an object
+// of its own in the prefix, conditions.probe, and then tries to overwrite an earlier version and
+// to create the object again. It costs four requests. A backend calls it before its first write.
 func Probe(ctx context.Context, client *s3.Client, options Options) error {
 	s, err := newStore(client, options)
 	if err != nil {

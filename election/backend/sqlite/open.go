@@ -26,16 +26,15 @@ const URLExample = "sqlite:///var/lib/app/elections.db"
 // connectionsMax bounds the pool of Open.
 const connectionsMax = 4
 
-// Open returns a backend on the database of a URL, and what closes it:
+// Open returns a backend on the database of a URL, and a function that closes it:
 //
 //	sqlite:///PATH
 //	table=NAME        see Options.Table
 //	poll=100ms        see Options.Poll
 //	timeout=5s        see Options.Timeout
 //
-// The file is made if it does not exist, in a directory that does, and then in WAL
-// mode; one that exists keeps its journal mode. Every candidate has to be given
-// the same file.
+// If the file does not exist, it is created in WAL mode, in a directory that must exist; an
+// existing file keeps its journal mode. Every candidate must use the same file.
 func Open(_ context.Context, text string) (election.Backend, func() error, error) {
 	s, db, err := open(text)
 	if err != nil {
