@@ -1,30 +1,29 @@
-// Package algo defines what an election algorithm without a store is.
+// Package algo defines the interface of election algorithms that need no store.
 //
-// A Machine is one member's part of one election: a state machine that takes
-// an Event and the time in milliseconds, and returns the Effects to carry out,
-// in order. It starts no goroutine, reads no clock and does no I/O. Package
-// algo/algotest runs many of them in one thread, election/backend/peers puts
-// them on TCP.
+// A Machine is one member's part of one election: a state machine that takes an Event and the
+// time in milliseconds, and returns the Effects to carry out, in order. It starts no goroutine,
+// reads no clock and does no I/O. Package algo/algotest runs many of them in one thread, and
+// election/backend/peers connects them over TCP.
 //
-// What always holds of every machine, by number:
+// What always holds for every machine, by number:
 //
-//	algo-A1  A machine looks at the time before the event: an event that comes
-//	         late revives nothing that has run out.
-//	algo-A2  A Persist comes before all effects that depend on it, and what
-//	         follows it is carried out only when it is on disk.
-//	algo-A3  Lead and Lost come in turn, Lead first.
+//	algo-A1  A machine handles the time before the event: a late event revives nothing that has
+//	         run out.
+//	algo-A2  A Persist comes before all effects that depend on it, and what follows it is carried
+//	         out only once it is on disk.
+//	algo-A3  Lead and Lost alternate, Lead first.
 //	algo-A4  Only a member that campaigns leads.
 //
-// The algorithms are in the packages below this one. Of these only raft
-// promises that no two members lead at a time.
+// The algorithms are in the packages below this one. Of these, only raft promises that no two
+// members lead at the same time.
 package algo
 
 import "fmt"
 
-// ID names a member. Where an algorithm orders members, it is as text.
+// ID names a member. Algorithms that order members compare ids as text.
 type ID string
 
-// TermMax is the highest term there is: no sum of terms overflows.
+// TermMax is the highest possible term: no sum of terms overflows.
 const TermMax = 1<<63 - 1
 
 // Machine is one member's part of one election. It is not safe for concurrent
@@ -33,28 +32,27 @@ type Machine interface {
 	// Step takes one event and returns what to do. The slice is valid until
 	// the next step. Times must not go back.
 	Step(nowMs int64, event Event) []Effect
-	// WakeMs returns when the machine wants its next Tick at the latest, and
-	// false when only another event can move it.
+	// WakeMs returns the latest time for the next Tick, and false if only another event can move
+	// the machine.
 	WakeMs() (int64, bool)
-	// Status returns how things are after the last step.
+	// Status returns the status after the last step.
 	Status() Status
 }
 
 // Status is what a member knows.
 type Status struct {
-	// Leader is the member that leads as far as this one knows, empty for
-	// none. It may be this one.
+	// Leader is the member that leads as far as this member knows, empty for none. It may be this
+	// member.
 	Leader ID
-	// Term is the highest term seen; 0 where an algorithm has none.
+	// Term is the highest term seen; 0 if the algorithm has none.
 	Term uint64
 	// Leads reports whether this member leads: between Lead and Lost.
 	Leads bool
-	// UntilMs is until when it may lead without a further proof. It is 0 where
-	// an algorithm has no proof.
+	// UntilMs is until when it may lead without a further proof. It is 0 if the algorithm has no
+	// proof.
 	UntilMs int64
-	// PromisedMs is until when this member keeps others out by what it has
-	// promised; a machine in its place must not begin before. 0 where an
-	// algorithm makes no promises.
+	// PromisedMs is until when this member keeps others out by what it has promised; a machine
+	// that replaces it must not begin before. It is 0 if the algorithm makes no promises.
 	PromisedMs int64
 }
 
@@ -64,8 +62,8 @@ type State struct {
 	// member's vote in it, empty for none.
 	Term uint64 `json:"term"`
 	Vote ID     `json:"vote,omitempty"`
-	// Floor is the last term in which this member may have voted and have
-	// forgotten it. 0 for one that has forgotten nothing.
+	// Floor is the last term in which this member may have voted without remembering it. 0 if it
+	// has forgotten nothing.
 	Floor uint64 `json:"floor,omitempty"`
 	// Config is the newest configuration that this member has adopted.
 	Config Config `json:"config,omitzero"`

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Message is what members send each other. All algorithms share the form; the
-// package of each says which fields its messages use.
+// Message is what members send each other. All algorithms share this type; the package of each
+// says which fields its messages use.
 type Message struct {
 	Type MessageType
 	// Term of the sender, or the one it asks for.
@@ -104,7 +104,7 @@ const (
 	MembersMax = 255
 )
 
-// ErrMessage is returned for bytes that are no message.
+// ErrMessage is returned for bytes that are not a message.
 var ErrMessage = errors.New("algo: these bytes are no message")
 
 // Append appends the message: the type, a byte of flags, then the numbers as
@@ -169,8 +169,8 @@ func takeID(b []byte) (ID, []byte, bool) {
 	return ID(b[1:end]), b[end:], true
 }
 
-// ValidateID returns an error unless a member may bear this id: 1 to 255 bytes
-// without blanks, controls and the characters that addresses are written with.
+// ValidateID returns an error unless a member may have this id: 1 to 255 bytes without blanks,
+// control characters and the characters used in addresses.
 func ValidateID(id ID) error {
 	if id == "" || len(id) > idBytesMax {
 		return fmt.Errorf("member id %q: must have 1 to %d bytes", id, idBytesMax)

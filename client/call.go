@@ -276,15 +276,14 @@ type Future struct {
 	began  clock.Instant // if there is somebody to tell
 }
 
-// Submit sends a request without waiting for its reply. Requests of one
-// goroutine are sent in order. When a connection is lost, all requests under way
-// fail together, the sent and those still waiting, and so does a write by one of the
-// other methods that was called after them; what is submitted after that
-// goes to the next server. So wait for what must have happened before. Path is
-// relative to the chroot as everywhere and is not checked here. Requests that
-// arm watches or belong to the session itself have their own methods and are
-// refused. ctx bounds the wait for space, see Options.InFlightMax. r and what it
-// refers to must not change until the result is there.
+// Submit sends a request without waiting for its reply. Requests of one goroutine are sent in
+// order. When a connection is lost, all submitted requests in progress fail together, both sent
+// and waiting ones, and so does a write by another method that was called after them. What is
+// submitted after that goes to the next server. So wait for a request's result before you submit
+// one that depends on it. Path is relative to the chroot as everywhere and is not checked here.
+// Requests that arm watches or belong to the session itself have their own methods and are
+// refused. ctx bounds the wait for space, see Options.InFlightMax. r and what it refers to must
+// not change until the result is there.
 func (c *Client) Submit(ctx context.Context, r zk.Request) (*Future, error) {
 	shown := r.Path
 	if err := submittable(&r); err != nil {
@@ -307,9 +306,9 @@ func (c *Client) Submit(ctx context.Context, r zk.Request) (*Future, error) {
 	return f, nil
 }
 
-// Wait returns the request's result, that of a multi also with the error of its
-// first operation that has failed. It may be called once. When ctx ends
-// first, the request is given up; if it was sent, it may still be applied.
+// Wait returns the request's result; for a multi, also the error of the first operation that
+// failed. It may be called once. If ctx ends first, the request is given up; if it was sent, it
+// may still be applied.
 func (f *Future) Wait(ctx context.Context) (zk.Result, error) {
 	err := f.call.wait(ctx, f.client, nil)
 	result, outcome, r := f.call.result, f.call.outcome, f.call.Request

@@ -55,10 +55,9 @@ type Client struct {
 	toTell  chan struct{} // one element: there is something in untold
 }
 
-// New starts a session with the servers of "host:port,host:port/chroot" and
-// returns at once; requests wait until a server is reached. Paths are taken and
-// given relative to the chroot, which must exist before anything is created in
-// it.
+// New starts a session with the servers of "host:port,host:port/chroot" and returns at once;
+// requests wait until a server is reached. Paths are accepted and returned relative to the
+// chroot, which must exist before anything is created in it.
 func New(servers string, o Options) (*Client, error) {
 	list, chroot, err := parseServers(servers)
 	if err != nil {
@@ -101,8 +100,8 @@ func New(servers string, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Dial starts a session as New does and waits until a server is reached. When
-// ctx ends first, the attempt is given up.
+// Dial starts a session as New does and waits until a server is reached. If ctx ends first, the
+// attempt is given up.
 func Dial(ctx context.Context, servers string, o Options) (*Client, error) {
 	c, err := New(servers, o)
 	if err != nil {
@@ -115,11 +114,11 @@ func Dial(ctx context.Context, servers string, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Go runs f on a goroutine that Close and Detach wait for. The context of f
-// ends with the session, or when Close begins: Close ends the session after f has
-// returned, or five seconds later. It is for work that belongs to the session,
-// such as removing what an abandoned request may have left; f must not call Close
-// or Detach, which wait for it. From then on f does not run, and Go reports false.
+// Go runs f on a goroutine that Close and Detach wait for. The context of f ends with the
+// session, or when Close begins: Close ends the session after f has returned, or five seconds
+// later. It is for work that belongs to the session, such as removing what an abandoned request
+// may have left. f must not call Close or Detach, which wait for it. Once the session has ended,
+// or Close or Detach has begun, Go does not run f and returns false.
 func (c *Client) Go(f func(context.Context)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,9 +151,9 @@ func (c *Client) stopWork(ctx context.Context) {
 	}
 }
 
-// WaitConnected waits until the session is attached to a server. It returns
-// the session's error if that has ended, or the context's, with why the last
-// attempt to reach a server has failed.
+// WaitConnected waits until the session is attached to a server. It returns the session's error
+// if the session has ended, or the context's error together with why the last attempt to reach a
+// server failed.
 func (c *Client) WaitConnected(ctx context.Context) error {
 	s := c.Subscribe()
 	defer s.Close()
@@ -186,15 +185,15 @@ func (c *Client) withCause(err error) error {
 // Done is closed when the session has ended: lost, refused or closed.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Err tells why the session has ended: zk.ErrSessionExpired, zk.ErrAuthFailed
-// or zk.ErrClosing. It is nil while the session may live.
+// Err returns why the session has ended: zk.ErrSessionExpired, zk.ErrAuthFailed or zk.ErrClosing.
+// It is nil while the session may live.
 func (c *Client) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.err
 }
 
-// State returns the session's state now. Use Subscribe to follow it.
+// State returns the current state of the session. Use Subscribe to follow it.
 func (c *Client) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,8 +203,7 @@ func (c *Client) State() State {
 // SessionID returns the session's id, 0 before the first server was reached.
 func (c *Client) SessionID() zk.SessionID { return c.Session().ID }
 
-// Session returns what it takes to attach to this session again. Treat it as a
-// secret.
+// Session returns what is needed to attach to this session again. Treat it as a secret.
 func (c *Client) Session() Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,16 +211,16 @@ func (c *Client) Session() Session {
 	return Session{id, password, c.machine.LastZxid()}
 }
 
-// Timeout returns the session timeout that the servers have granted, the shortest if
-// they have granted several; before the first was reached, the one asked for.
+// Timeout returns the session timeout that the servers have granted, the shortest one if they
+// have granted several. Before a server is reached it is the one asked for.
 func (c *Client) Timeout() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Duration(c.machine.TimeoutMs()) * time.Millisecond
 }
 
-// Clock returns the clock that the client counts on: that of Options.Clock, or of this
-// machine. ProvenUntil, and what rests on it, is an instant of this clock.
+// Clock returns the clock that the client uses: that of Options.Clock, or of this machine.
+// ProvenUntil, and what depends on it, is an instant of this clock.
 func (c *Client) Clock() clock.Clock { return c.clock }
 
 // Server returns the address of the server in use, "" if there is none.
@@ -232,11 +230,11 @@ func (c *Client) Server() string {
 	return c.machine.Address()
 }
 
-// SetServers replaces the list of servers, which must have no other chroot than
-// the present one or none. The client moves, keeping its session, if its
-// server is not in the new list, or by chance to spread clients over a list
-// that has grown: at once when all names in the list are known, and else with the
-// loss of its connection. The list that it has already is no change.
+// SetServers replaces the list of servers, which must have the current chroot or none. The client
+// moves to another server, keeping its session, if its server is not in the new list, or at
+// random to spread clients over a list that has grown. It moves at once if all names in the list
+// are known, and otherwise when it loses its connection. Setting the same list again changes
+// nothing.
 func (c *Client) SetServers(servers string) error {
 	list, chroot, err := parseServers(servers)
 	if err != nil {
@@ -259,10 +257,9 @@ func (c *Client) SetServers(servers string) error {
 // answer.
 const closeWait = 5 * time.Second
 
-// Close ends the session on the server, which deletes its ephemeral znodes, and
-// waits until nothing of the client is left running. All other calls end. The
-// error says that no server was reached: the session then lives on until it
-// expires.
+// Close ends the session on the server, which deletes its ephemeral znodes, and waits until
+// nothing of the client is left running. All other calls end. An error means that no server was
+// reached: the session then lives on until it expires.
 func (c *Client) Close() error {
 	var err error
 	c.closing.Do(func() { err = c.close() })

@@ -8,26 +8,26 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Outcome is what is known about the effect of a request that has failed.
+// Outcome is what is known about the effect of a failed request.
 type Outcome uint8
 
-// The outcomes. The zero value is the one that promises nothing.
+// The outcomes. The zero value, Unknown, promises nothing.
 const (
-	// Unknown is a write that was sent and whose reply was lost.
+	// Unknown: a write was sent and its reply was lost.
 	Unknown = Outcome(clientsession.Unknown)
-	// NotApplied is a request that changed nothing: a read, a request that never
-	// left, or one that the server refused.
+	// NotApplied: the request changed nothing. It was a read, was never sent, or was refused by
+	// the server.
 	NotApplied = Outcome(clientsession.NotApplied)
-	// Applied is a write that succeeded, but whose reply could not be read.
+	// Applied: a write succeeded, but its reply could not be read.
 	Applied = Outcome(clientsession.Applied)
 )
 
 // String returns the outcome as text.
 func (o Outcome) String() string { return clientsession.Outcome(o).String() }
 
-// Error is how a request fails. errors.Is finds in it the zk.Code of the server
-// or of the library (zk.ErrConnectionLoss, zk.ErrSessionExpired,
-// zk.ErrClosing), or the context's error.
+// Error is the error of a failed request. errors.Is finds in it the zk.Code of the server or of
+// the library (zk.ErrConnectionLoss, zk.ErrSessionExpired, zk.ErrClosing), or the context's
+// error.
 type Error struct {
 	Op      zk.Op
 	Path    string // as the program gave it
@@ -35,8 +35,8 @@ type Error struct {
 	Outcome Outcome
 }
 
-// Error tells what was done, to what, why it failed, and, where it is in
-// doubt, what has become of it.
+// Error says what was done, to which path, why it failed, and, if that is in doubt, whether it
+// was applied.
 func (e *Error) Error() string {
 	text := called(e.Op)
 	if e.Path != "" {
@@ -64,8 +64,8 @@ func called(op zk.Op) string {
 	return op.String()
 }
 
-// OutcomeOf tells what err says about the effect of the request that returned
-// it: Applied for nil, Unknown if err is not from this package.
+// OutcomeOf returns what err says about the effect of the request that returned it: Applied for
+// nil, Unknown if err is not from this package.
 func OutcomeOf(err error) Outcome {
 	var e *Error
 	switch {
@@ -82,7 +82,7 @@ func refusal(op zk.Op, path string, err error) error {
 	return &Error{op, path, fmt.Errorf("%w: %w", zk.ErrBadArguments, err), NotApplied}
 }
 
-// ErrRequestTooLong is why a request was not sent that is longer than
+// ErrRequestTooLong is the error of a request that was not sent because it is longer than
 // Options.RequestBytesMax.
 var ErrRequestTooLong = errors.New("client: request is too long (Options.RequestBytesMax)")
 
@@ -95,9 +95,9 @@ func (e *tooLong) Error() string {
 
 func (e *tooLong) Unwrap() []error { return []error{ErrRequestTooLong, zk.ErrBadArguments} }
 
-// ErrReplyTooLong is why a request has failed whose reply is longer than
-// Options.ReplyBytesMax. The other requests of the client are not concerned.
+// ErrReplyTooLong is the error of a request whose reply is longer than Options.ReplyBytesMax.
+// Other requests of the client are not affected.
 var ErrReplyTooLong = errors.New("client: reply is too long (Options.ReplyBytesMax)")
 
-// ErrWatchClosed is why a watch has ended that the program has closed.
+// ErrWatchClosed is the error of a watch that the program has closed.
 var ErrWatchClosed = errors.New("client: watch was closed")

@@ -10,19 +10,19 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// EventKind is what an Event tells of.
+// EventKind says what an Event is about.
 type EventKind uint8
 
 // The kinds of events.
 const (
-	// EventState is a change of the session's state: State, Session, Server, and in
-	// Err why the last connection or the session has ended.
+	// EventState is a change of the session's state: it sets State, Session, Server, and in Err
+	// why the last connection or the session has ended.
 	EventState EventKind = iota + 1
-	// EventConnect is the end of an attempt to reach a server: Server, Duration, and
-	// in Err why it has failed, nil if requests are sent to it from now on.
+	// EventConnect is the end of an attempt to reach a server: it sets Server, Duration, and in
+	// Err why the attempt failed, nil if requests are sent to this server from now on.
 	EventConnect
-	// EventRequest is the end of a request: Op, Path, Duration, Tries, RequestBytes,
-	// ReplyBytes and Err. A Future's is told of when Wait returns.
+	// EventRequest is the end of a request: it sets Op, Path, Duration, Tries, RequestBytes,
+	// ReplyBytes and Err. For a Future it comes when Wait returns.
 	EventRequest
 )
 
@@ -39,7 +39,7 @@ func (k EventKind) String() string {
 	return "unknown"
 }
 
-// Event is what Options.OnEvent is told. Which fields are set depends on the kind.
+// Event is what Options.OnEvent is called with. Which fields are set depends on the kind.
 type Event struct {
 	Kind    EventKind
 	State   State
@@ -49,26 +49,25 @@ type Event struct {
 	Op   zk.Op
 	Path string // as the program gave it, "" where the operation has none or several
 
-	// Duration is that of the attempt, or of the request from its call to its
-	// result, waits for a server among it.
+	// Duration is that of the attempt, or of the request from its call to its result, including
+	// waits for a server.
 	Duration     time.Duration
 	Tries        int // how often the request was tried, each time on another connection
 	RequestBytes int // of one frame, a few too many at most
 	ReplyBytes   int // of the reply's frame, 0 without a reply
 
-	// Err is nil for success. A request's is what the server answered: of a
-	// znode that does not exist it is zk.ErrNoNode, for Exists too.
+	// Err is nil for success. For a request it is what the server answered: if the znode does not
+	// exist it is zk.ErrNoNode, for Exists too.
 	Err error
 
-	// Missed is how many events were dropped before this one, because OnEvent
-	// was too slow: with a request requests, else others.
+	// Missed is how many events were dropped before this one because OnEvent was too slow. An
+	// EventRequest counts dropped requests, any other event the others.
 	Missed int
 }
 
-// LogEvents returns a function for Options.OnEvent that logs every event and then
-// calls next, if that is not nil. Of the states, those that work are logged at level
-// Info and the others at Warn; attempts at Debug, and at Warn if they fail; requests at
-// Debug, and at Warn if no server has answered them.
+// LogEvents returns a function for Options.OnEvent that logs every event and then calls next, if
+// that is not nil. Working states are logged at level Info and other states at Warn; attempts at
+// Debug, and at Warn if they fail; requests at Debug, and at Warn if no server has answered them.
 func LogEvents(logger *slog.Logger, next func(Event)) func(Event) {
 	return func(e Event) {
 		if level := e.level(); logger.Enabled(context.Background(), level) {

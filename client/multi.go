@@ -48,11 +48,10 @@ func ChildrenOp(path string) Operation {
 
 func operation(r zk.Request) Operation { return Operation{r, zk.ValidatePath(r.Path)} }
 
-// Multi applies all operations or none, under one zxid, each seeing the effects
-// of those before it. The results are in the order of the operations. When an
-// operation fails, the error is that of the first to fail, with its path, and
-// the results hold the code of each: zk.OK for those before it, and
-// zk.ErrRuntimeInconsistency for those after it, none of which was applied.
+// Multi applies all operations or none, under one zxid; each operation sees the effects of those
+// before it. The results are in the order of the operations. If an operation fails, the error is
+// that of the first to fail, with its path, and the results hold the code of each: zk.OK for
+// those before it, and zk.ErrRuntimeInconsistency for those after it, none of which was applied.
 func (c *Client) Multi(ctx context.Context, ops ...Operation) ([]zk.Result, error) {
 	r, err := c.multiRequest(zk.OpMulti, ops)
 	if err != nil || len(ops) == 0 {

@@ -16,36 +16,36 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Options are how a session is opened. The zero value is a new session of ten
-// seconds over plain TCP.
+// Options say how a session is opened. The zero value is a new session of ten seconds over plain
+// TCP.
 type Options struct {
-	// SessionTimeout is asked for; the server may give another, see
-	// Client.Timeout. 0 is 10 s.
+	// SessionTimeout is the timeout to ask for; the server may grant another, see Client.Timeout.
+	// 0 is 10 s.
 	SessionTimeout time.Duration
 
-	// Resume attaches to a session that was left by Detach, or by a process
-	// that is gone. Nil is a new session.
+	// Resume attaches to a session that was left by Detach, or by a process that is gone. Nil
+	// starts a new session.
 	Resume *Session
 
-	// AllowReadOnly lets the client use a server that is partitioned from its
-	// quorum, while no other answers. Writes fail with zk.ErrNotReadOnly there.
+	// AllowReadOnly lets the client use a server that is partitioned from its quorum, while no
+	// other answers. Writes to it fail with zk.ErrNotReadOnly.
 	AllowReadOnly bool
 
-	// Auth are credentials to show on every connection, as by AddAuth.
+	// Auth holds credentials to present on every connection, as by AddAuth.
 	Auth []Credential
 
-	// Proof begins an exchange by SASL in which a server, by its host as listed, learns who
-	// this client is, on every connection and before anything else is sent: DigestMD5, or one of
-	// the program's own. It may block until ctx ends, which is with the attempt to connect; an
-	// error ends that, and the next server is tried. If a server refuses the proof, or asks
-	// for none, the session ends with zk.ErrAuthFailed. Nil proves nothing.
+	// Proof begins a SASL exchange that proves to a server, named by its host as listed, who this
+	// client is. It runs on every connection before anything else is sent. Use DigestMD5, or a
+	// function of the program's own. It may block until ctx ends, which is when the attempt to
+	// connect ends; an error ends the attempt, and the next server is tried. If a server refuses
+	// the proof, or asks for none, the session ends with zk.ErrAuthFailed. Nil proves nothing.
 	Proof func(ctx context.Context, host string) (Proof, error)
 
-	// TLS turns on TLS. ServerName is set to each server's name if empty.
+	// TLS, if not nil, turns on TLS. If its ServerName is empty, it is set to each server's name.
 	TLS *tls.Config
 
-	// Dialer opens connections in place of net.Dialer. It is given the names as
-	// written in the list of servers, which are then not looked up here.
+	// Dialer opens connections in place of net.Dialer. It gets the names as written in the list
+	// of servers; the client then does not look them up.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Resolver looks names up; nil is net.DefaultResolver. Names are looked up
@@ -56,37 +56,35 @@ type Options struct {
 	// 0 is the session timeout divided by the number of servers and one.
 	ConnectTimeout time.Duration
 
-	// BackoffMin and BackoffMax bound the pause after all servers were tried in
-	// vain. 0 is 100 ms and 5 s; a pause is never above a quarter of the timeout.
+	// BackoffMin and BackoffMax bound the pause after all servers were tried in vain. 0 is 100 ms
+	// and 5 s; a pause is never longer than a quarter of the timeout.
 	BackoffMin, BackoffMax time.Duration
 
-	// RetryFor is how long a request may be without a server before it fails with
-	// ErrNotRetried: one that finds none waits so long, and one that was lost with
-	// its connection, and surely not applied, is sent again if there is another
-	// connection in that time. It counts from when the request first has no server; one
-	// that a server has taken waits for the answer. 0 is until the request's context ends;
-	// RetryNever does not wait and sends nothing twice. WithRetryFor sets it for one
-	// request. Those of Submit wait for a server until their context ends, and
-	// are never sent again. A recipe (client/recipes) that waits for something ends
-	// with the first of its requests that has failed.
+	// RetryFor is how long a request may be without a server before it fails with ErrNotRetried.
+	// A request that finds no server waits that long; a request that was lost with its
+	// connection, and certainly not applied, is sent again if there is another connection within
+	// that time. It counts from when the request first has no server; once a server has taken a
+	// request, the request waits for the answer. 0 is until the request's context ends;
+	// RetryNever does not wait and sends nothing twice. WithRetryFor sets it for one request.
+	// Requests of Submit wait for a server until their context ends, and are never sent again. A
+	// recipe (client/recipes) that waits for something ends when one of its requests fails.
 	RetryFor time.Duration
 
-	// OnEvent, if not nil, is told of each change of the session's state, each attempt to
-	// reach a server and each request; see Event, LogEvents and package
-	// client/metrics. It is called beside those that wait for a request, by one goroutine
-	// with requests and by another with all else. If it blocks, it holds up nothing but
-	// later events, of which 16384 requests and 256 others are kept, and Close and
-	// Detach, which wait for it. It must not call those. After them it is told of nothing,
-	// so that it may miss requests that have ended with the session.
+	// OnEvent, if not nil, is called with each change of the session's state, each attempt to
+	// reach a server and each request; see Event, LogEvents and package client/metrics. One
+	// goroutine calls it with requests and another with everything else; neither is one that
+	// waits for a request. If it blocks, it delays only later events, of which 16384 requests and
+	// 256 others are kept, and Close and Detach, which wait for it. It must not call those two.
+	// After them it is not called any more, so it may miss requests that ended with the session.
 	OnEvent func(Event)
 
-	// RequestBytesMax is the longest request sent, 0 is ZooKeeper's default of
-	// 1 MiB less one byte (jute.maxbuffer). A server answers a longer one by
-	// closing the connection, so it is refused here.
+	// RequestBytesMax is the longest request sent, 0 is ZooKeeper's default of 1 MiB less one
+	// byte (jute.maxbuffer). A server answers a longer one by closing the connection, so the
+	// client refuses it.
 	RequestBytesMax int
 
-	// ReplyBytesMax is the longest reply accepted, 0 is 16 MiB. A request with a
-	// longer one fails with ErrReplyTooLong.
+	// ReplyBytesMax is the longest reply accepted, 0 is 16 MiB. A request with a longer reply
+	// fails with ErrReplyTooLong.
 	ReplyBytesMax int
 
 	// InFlightMax is how many requests may wait for a server at once; further
@@ -100,18 +98,17 @@ type Options struct {
 	// Seed makes the order of servers and the pauses repeatable; 0 is random.
 	Seed uint64
 
-	// Clock is the clock to count on; nil is that of this machine. It serves tests and
-	// simulations.
+	// Clock is the clock to use; nil is that of this machine. For tests and simulations.
 	Clock clock.Clock
 }
 
-// Credential is what AddAuth shows to a server.
+// Credential is what AddAuth presents to a server.
 type Credential struct {
 	Scheme string // digest, or another scheme the servers know
 	Data   []byte // "user:password" for digest
 }
 
-// Session is what it takes to attach to a session again.
+// Session is what is needed to attach to a session again.
 type Session struct {
 	ID       zk.SessionID
 	Password zk.Password

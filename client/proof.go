@@ -15,18 +15,17 @@ import (
 
 // Proof is a client's side of one exchange of SASL (RFC 4422), for one goroutine.
 type Proof interface {
-	// First reports whether the client begins with a token, which Next(nil) returns; else
-	// it sends an empty one.
+	// First reports whether the client begins with a token, which Next(nil) returns; otherwise it
+	// sends an empty one.
 	First() bool
-	// Next takes what the server has said, and returns what to say, nil for nothing, and
-	// whether this side needs no more. An error ends the connection, and the next server
-	// is tried.
+	// Next takes what the server has sent, and returns what to send, nil for nothing, and whether
+	// this side is done. An error ends the connection, and the next server is tried.
 	Next(token []byte) (answer []byte, done bool, err error)
 }
 
-// DigestMD5 proves that the program knows the password of a user (RFC 2831), which the
-// servers have in the section Server of their JAAS file. The server proves the same.
-// Somebody who listens can guess the password from what was said: use TLS beside it.
+// DigestMD5 proves that the program knows the password of a user (RFC 2831), which the servers
+// have in the section Server of their JAAS file. The server proves the same. An eavesdropper can
+// guess the password from the exchange: use TLS as well.
 func DigestMD5(user, password string) func(context.Context, string) (Proof, error) {
 	return func(context.Context, string) (Proof, error) {
 		return sasl.DigestClient(sasl.Digest{Protocol: "zookeeper", Host: "zk-sasl-md5"}, user, password), nil

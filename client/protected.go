@@ -11,14 +11,12 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// CreateProtected is Create that survives a lost reply (scenario-K01, CURATOR-498). The
-// name gets a prefix that nobody else has, "_c_" and an id and "-" as Curator's
-// protection gives it; when the outcome is unknown, the znode is looked for by
-// that prefix once there is a connection again, and created again only if it is
-// not there. When ctx ends first, the error's outcome is Unknown and the znode
-// may be there: prefix, also returned with an error, finds it with
-// FindProtected. A create that eleven connections were lost with is given up, as it
-// may be what they die of.
+// CreateProtected is a Create that survives a lost reply (scenario-K01, CURATOR-498). The name
+// gets a unique prefix: "_c_", an id and "-", as with Curator's protection. If the outcome is
+// unknown, the client looks for the znode by that prefix once it is connected again, and creates
+// it again only if it is not there. If ctx ends first, the error's outcome is Unknown and the
+// znode may be there: FindProtected finds it by the prefix, which is also returned with an error.
+// A create with which eleven connections were lost is given up, because it may be what ends them.
 func (c *Client) CreateProtected(ctx context.Context, path string, data []byte, o CreateOptions) (created string, stat zk.Stat, prefix string, err error) {
 	parent, name := zk.SplitPath(path)
 	prefix = newPrefix()
@@ -52,9 +50,9 @@ func (c *Client) protectedStat(ctx context.Context, path string) (zk.Stat, error
 	return stat, err
 }
 
-// FindProtected returns the path of the child of parent whose name starts with
-// prefix. It asks the leader's state (sync): a create whose reply was lost may
-// not have reached the server in use yet. zk.ErrNoNode is no such child.
+// FindProtected returns the path of the child of parent whose name starts with prefix. It calls
+// sync first, because a create whose reply was lost may not have reached the server in use yet.
+// zk.ErrNoNode means that there is no such child.
 func (c *Client) FindProtected(ctx context.Context, parent, prefix string) (string, error) {
 	if err := c.Sync(ctx, parent); err != nil {
 		return "", err

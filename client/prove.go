@@ -8,18 +8,18 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ProvenUntil returns until when the servers surely keep the session, and with
-// it its ephemeral znodes. It reports false while nothing is proven, and from when
-// this client closes the session. Every write of this client that has succeeded moves it;
-// reads and pings do not, as a server that is partitioned from its leader goes on
-// answering them while the others expire the session. See Prove.
+// ProvenUntil returns until when the servers are certain to keep the session, and with it its
+// ephemeral znodes. It returns false while nothing is proven, and once this client closes the
+// session. Every successful write of this client moves it. Reads and pings do not, because a
+// server that is partitioned from its leader goes on answering them while the others expire the
+// session. See Prove.
 //
-// It rests on the leader's clock, whose rate must be that of this machine
-// (leave a margin: five percent of the timeout are far more than quartz needs),
-// on a leader that talks to its followers every half tick, as it does while it
-// runs, and on a timeout of two ticks or more, which is the servers' own limit
-// unless minSessionTimeout was lowered. Of a client at an observer of Apache's that follows
-// an observer master the leader learns half a tick later: its timeout must be four ticks.
+// It relies on the leader's clock, whose rate must be that of this machine (leave a margin: five
+// percent of the timeout is far more than quartz needs), on a leader that talks to its followers
+// every half tick, as it does while it runs, and on a timeout of two ticks or more, which is the
+// servers' own limit unless minSessionTimeout was lowered. If the client uses an Apache observer
+// that follows an observer master, the leader learns of it half a tick later: the timeout must
+// then be four ticks.
 func (c *Client) ProvenUntil() (clock.Instant, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -27,14 +27,14 @@ func (c *Client) ProvenUntil() (clock.Instant, bool) {
 	return clock.FromMillis(ms), proven
 }
 
-// Prove has a quorum of the servers decide a transaction of this session that
-// changes nothing, and returns until when the session is proven then. That is
-// two thirds of the timeout from now as a rule, and less after a pause of this
-// client. A write that was sent at most maxAge ago does as well, so that many
-// callers that need a proof of one session share it; calls at the same time share one.
+// Prove has a quorum of the servers decide a transaction of this session that changes nothing,
+// and returns until when the session is then proven. As a rule that is two thirds of the timeout
+// from now, and less after a pause of this client. A write that was sent at most maxAge ago also
+// counts, so many callers that need a proof of one session can share it; simultaneous calls share
+// one.
 //
-// All that was decided before that write has been seen then: the watch events of
-// it are delivered when Prove returns.
+// Everything that was decided before that write has then been seen: its watch events are
+// delivered when Prove returns.
 func (c *Client) Prove(ctx context.Context, maxAge time.Duration) (clock.Instant, error) {
 	asked := c.clock.Now()
 	select {

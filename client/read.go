@@ -97,14 +97,14 @@ type Page struct {
 const pageNamesMax = 10_000
 
 // ChildrenPage returns at most limit children of a znode, 1 to 10,000, fewer where their names
-// are long: from the first, or those after a cursor, which an earlier page has as Next. A
-// child that is there from the first page to the last is in one of them; a child that is
-// created in between may be missing. The order is the server's own: a cursor that a server does not know, since
-// the client has another server by now or the children that it names were deleted, is zk.ErrBadArguments, and
-// the caller begins again.
+// are long: from the first, or those after a cursor, which is the Next of an earlier page. A
+// child that exists from the first page to the last is in one of them; a child that is created in
+// between may be missing. The order is the server's own. If a server does not know a cursor,
+// because the client has another server by now or the children that the cursor names were
+// deleted, the error is zk.ErrBadArguments, and the caller has to begin again.
 //
-// Servers of Conclave's only: others answer zk.ErrUnimplemented and end the connection, so
-// that the client connects again. The session stays.
+// Only Conclave's servers support it: others answer zk.ErrUnimplemented and end the connection,
+// so the client connects again. The session stays.
 func (c *Client) ChildrenPage(ctx context.Context, path string, cursor []byte, limit int) (Page, error) {
 	if err := zk.ValidatePath(path); err != nil {
 		return Page{}, refusal(zk.OpGetChildrenPage, path, err)
@@ -153,14 +153,13 @@ func (c *Client) WhoAmI(ctx context.Context) ([]zk.Identity, error) {
 	return r.Who, err
 }
 
-// AddAuth shows a credential to the server, on this connection and all later
-// ones. It returns when a server has taken it. A refused credential ends the
-// client with zk.ErrAuthFailed. A server takes any digest credential: whether
-// it opens anything is seen when it is used.
+// AddAuth presents a credential to the server, on this connection and all later ones. It returns
+// when a server has accepted it. A refused credential ends the client with zk.ErrAuthFailed. A
+// server accepts any digest credential: whether it grants anything shows only when it is used.
 //
-// When ctx ends first, a credential that was not sent is given up, and its outcome is
-// NotApplied. One that was sent is Unknown: a server may have taken it or take it
-// yet, and if its answer still comes, the credential is kept.
+// If ctx ends first, a credential that was not sent is given up, and the outcome is NotApplied.
+// If it was sent, the outcome is Unknown: a server may have accepted it, or still will, and if
+// its answer comes, the credential is kept.
 func (c *Client) AddAuth(ctx context.Context, scheme string, data []byte) error {
 	if scheme == "" {
 		return refusal(zk.OpAuth, "", fmt.Errorf("credential without a scheme"))

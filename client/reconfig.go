@@ -15,8 +15,8 @@ type Change struct {
 	Joining []string // "server.5=host:2888:3888:participant;2181"
 	Leaving []string // ids, "5"
 	Members []string // the whole new ensemble, lines as in Joining
-	// Version is the configuration the change rests on, as the version= line of
-	// GetConfig gives it; -1 is any.
+	// Version is that of the configuration to change, as in the version= line of GetConfig; -1 is
+	// any.
 	Version int64
 }
 

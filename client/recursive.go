@@ -8,10 +8,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// CreateAll is Create that makes what is missing above path first: persistent
-// znodes without data, with the ACL of o, the chroot among them. What is there
-// already is left as it is. An error says nothing about those: some may have been
-// made.
+// CreateAll is a Create that first creates what is missing above path, including the chroot:
+// persistent znodes without data, with the ACL of o. Existing znodes are left as they are. After
+// an error, some of the znodes above path may have been created.
 func (c *Client) CreateAll(ctx context.Context, path string, data []byte, o CreateOptions) (string, zk.Stat, error) {
 	for {
 		created, stat, err := c.Create(ctx, path, data, o)
@@ -66,14 +65,13 @@ func (c *Client) createParent(ctx context.Context, absolute string, acl []zk.ACL
 // once.
 const deletionsMax = 128
 
-// DeleteRecursive deletes a znode and everything below it, and returns how many
-// znodes it has deleted, also with an error. The version is that of path itself, -1
-// for any: one that does not fit ends it before anything is deleted. Lost
-// connections do not end it, unless they may be lost because of a list. It is not one
-// transaction: what is created below path when it has passed makes it fail with
-// zk.ErrNotEmpty, and what it has deleted stays deleted. Progress, if not nil, is told
-// the number so far with each answer of a server, by one goroutine at a time, and holds
-// the deletion up while it runs.
+// DeleteRecursive deletes a znode and everything below it, and returns how many znodes it has
+// deleted, even with an error. The version is that of path itself, -1 for any: if it does not
+// match, nothing is deleted. Lost connections do not end it, unless a list of children may be
+// what ends them. It is not one transaction: if something is created below path after it has
+// passed there, it fails with zk.ErrNotEmpty, and what it has deleted stays deleted. progress, if
+// not nil, is called with the number so far on each answer of a server, by one goroutine at a
+// time, and delays the deletion while it runs.
 //
 // A directory whose list is longer than Options.ReplyBytesMax is listed in pages, which
 // only Conclave's servers have: with others it fails with ErrReplyTooLong, and the client

@@ -10,14 +10,13 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// RetryNever, as a RetryFor, has a request fail that finds no server, or whose
-// connection was lost. So has any other negative duration.
+// RetryNever, as a RetryFor, makes a request fail if it finds no server or its connection is
+// lost. Any other negative duration does the same.
 const RetryNever time.Duration = -1
 
-// ErrNotRetried marks the error of a request that had no server, or lost it, for
-// longer than its RetryFor. Such an error matches zk.ErrConnectionLoss, too, and its
-// outcome is NotApplied; that of a credential, or of a delete of DeleteRecursive, is
-// Unknown if it was sent before.
+// ErrNotRetried marks the error of a request that had no server, or lost it, for longer than its
+// RetryFor. Such an error also matches zk.ErrConnectionLoss, and its outcome is NotApplied. For a
+// credential, or a delete of DeleteRecursive, the outcome is Unknown if it was sent before.
 var ErrNotRetried = errors.New("client: no server for as long as RetryFor allows")
 
 type retryKey struct{}

@@ -5,7 +5,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// State is what a program is told about its session.
+// State is the state of a session as a program sees it.
 type State uint8
 
 // The states. Lost, AuthFailed and Closed are final.
@@ -18,11 +18,11 @@ const (
 	ReadOnly = State(clientsession.ReadOnly)
 	// Suspended: attached to no server; the session may live on.
 	Suspended = State(clientsession.Suspended)
-	// Lost: the session has expired, or must be taken for expired.
+	// Lost: the session has expired, or must be assumed to have expired.
 	Lost = State(clientsession.LostState)
 	// AuthFailed: a server has refused a credential.
 	AuthFailed = State(clientsession.AuthFailed)
-	// Closed: by Close or Detach.
+	// Closed: Close or Detach was called.
 	Closed = State(clientsession.Closed)
 )
 
@@ -49,9 +49,8 @@ type Subscription struct {
 // subscriptionEvents is how many states are kept for a reader that is behind.
 const subscriptionEvents = 16
 
-// Subscribe follows the session's state from now on; the first event is the
-// present state. A reader that falls behind loses the oldest states, never the
-// newest.
+// Subscribe follows the session's state from now on; the first event is the current state. A
+// reader that falls behind loses the oldest states, never the newest.
 func (c *Client) Subscribe() *Subscription {
 	s := &Subscription{c, make(chan SessionEvent, subscriptionEvents)}
 	c.mu.Lock()

@@ -14,10 +14,9 @@ import (
 // its channel is closed. A persistent watch delivers events until it is closed,
 // removed, or the session ends.
 //
-// An event of type zk.EventNone on a persistent watch says that events may be
-// missing at this point: the client was attached to a server again, or the
-// reader was too far behind. Read again what you watch; everything that changes
-// after that is told.
+// An event of type zk.EventNone on a persistent watch means that events may be missing at this
+// point: the client was attached to a server again, or the reader was too far behind. Read what
+// you watch again; every change after that is delivered.
 type Watch struct {
 	c      *Client
 	path   string // as the program gave it
@@ -46,9 +45,8 @@ func (w *Watch) Path() string { return w.path }
 // Events returns the events. It is closed when the watch has ended.
 func (w *Watch) Events() <-chan zk.Event { return w.events }
 
-// Err tells why the watch has ended: nil if it runs or a one-shot watch has
-// fired, ErrWatchClosed, zk.ErrNoWatcher if it was removed by RemoveWatches, or
-// the session's error.
+// Err returns why the watch has ended: nil if it runs or a one-shot watch has fired,
+// ErrWatchClosed, zk.ErrNoWatcher if it was removed by RemoveWatches, or the session's error.
 func (w *Watch) Err() error {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
@@ -102,12 +100,11 @@ func (w *Watch) end(err error) {
 	close(w.events)
 }
 
-// Watch sets a persistent watch: on path alone (zk.WatchPersistent: its data
-// and its children), or on path and everything below it
-// (zk.WatchPersistentRecursive: data only, the children have events of their own).
-// The znode need not exist. Servers know it since 3.6; those before 3.9 keep one
-// mode for a connection and a path, so that a further watch of another kind on
-// the same path replaces this one there (ZOOKEEPER-4466).
+// Watch sets a persistent watch: on path alone (zk.WatchPersistent: its data and its children),
+// or on path and everything below it (zk.WatchPersistentRecursive: data only, the children have
+// events of their own). The znode need not exist. Servers support it since 3.6. Those before 3.9
+// keep one mode for each connection and path, so a further watch of another kind on the same path
+// replaces this one on the server (ZOOKEEPER-4466).
 func (c *Client) Watch(ctx context.Context, path string, mode zk.WatchMode) (*Watch, error) {
 	kind := clientsession.PersistentWatch
 	switch mode {
@@ -128,9 +125,9 @@ func (c *Client) Watch(ctx context.Context, path string, mode zk.WatchMode) (*Wa
 	return w, nil
 }
 
-// RemoveWatches ends all of this client's watches of a type at path. Without
-// any it fails with zk.ErrNoWatcher. Servers know the types of persistent
-// watches since 3.9. To end one watch, close it.
+// RemoveWatches ends all of this client's watches of a type at path. If there are none, it fails
+// with zk.ErrNoWatcher. Servers support the types of persistent watches since 3.9. To end one
+// watch, close it.
 func (c *Client) RemoveWatches(ctx context.Context, path string, t zk.WatcherType) error {
 	r := zk.Request{Op: zk.OpRemoveWatches, Path: c.absolute(path), Watcher: t}
 	if !t.Valid() {

@@ -8,16 +8,16 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// CreateOptions are how a znode is created. The zero value is a persistent one
-// that is open to everybody.
+// CreateOptions say how a znode is created. The zero value is a persistent znode that is open to
+// everybody.
 type CreateOptions struct {
 	Mode zk.CreateMode
 	ACL  []zk.ACL      // nil is zk.OpenACL
 	TTL  time.Duration // of the TTL modes, whole milliseconds, up to zk.TTLMax
 
-	// Shared says that others may delete the znode as soon as it is there, like an
-	// item of a queue. CreateProtected then does not create it a second time when
-	// the first answer was lost and it is not found: its outcome is Unknown.
+	// Shared says that others may delete the znode as soon as it exists, like an item of a queue.
+	// If the first answer was lost and the znode is not found, CreateProtected then does not
+	// create it a second time: the outcome is Unknown.
 	Shared bool
 }
 
@@ -46,10 +46,10 @@ func createRequest(path string, data []byte, o CreateOptions) (zk.Request, error
 	return r, nil
 }
 
-// Create creates a znode and returns its path, which for a sequential one ends
-// in the number the server has given it, and its stat. If the outcome is
-// Unknown, the znode may be there: a sequential one can then be found only if
-// its name is the program's own, see CreateProtected.
+// Create creates a znode and returns its path, which for a sequential znode ends in the number
+// that the server has given it, and its stat. If the outcome is Unknown, the znode may exist: a
+// sequential one can then be found only if its name is unique to the program, see
+// CreateProtected.
 func (c *Client) Create(ctx context.Context, path string, data []byte, o CreateOptions) (string, zk.Stat, error) {
 	r, err := createRequest(path, data, o)
 	if err != nil {

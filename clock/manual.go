@@ -13,12 +13,12 @@ type Manual struct {
 	moved  chan struct{}
 }
 
-// NewManual returns a clock that stands at the given instant.
+// NewManual returns a clock set to the given instant.
 func NewManual(at Instant) *Manual {
 	return &Manual{now: at, timers: make(map[*manualTimer]struct{}), moved: make(chan struct{})}
 }
 
-// Now returns the instant to which the clock was moved last.
+// Now returns the instant to which the clock was last moved.
 func (m *Manual) Now() Instant {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,8 +38,7 @@ func (m *Manual) Advance(d time.Duration) {
 	}
 }
 
-// Next returns the instant of the earliest timer set, and false when there is
-// none.
+// Next returns the instant of the earliest timer set, and false if there is none.
 func (m *Manual) Next() (Instant, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,8 +52,8 @@ func (m *Manual) Next() (Instant, bool) {
 	return next, found
 }
 
-// Await returns when the earliest timer set is at the given instant, so that a
-// test moves the clock only after the code under test has armed itself.
+// Await returns when the earliest timer set is at the given instant, so a test can wait until the
+// code under test has set its timer before it moves the clock.
 func (m *Manual) Await(at Instant) {
 	for {
 		m.mu.Lock()

@@ -8,11 +8,10 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// Advance moves the clock of the servers. They see every part of it: those that
-// reach each other go on reaching each other, and those that are partitioned miss each
-// other. Sessions of Client stay alive; all others are silent meanwhile, and
-// expire when their timeout has passed. A minute takes a quarter of a second or
-// so.
+// Advance moves the clock of the servers. The servers see all of that time: those that reach each
+// other stay connected, and those that are partitioned miss each other. Sessions of Client stay
+// alive; all others are silent during that time, and expire when their timeout has passed. A
+// minute takes about a quarter of a second.
 func (e *Ensemble) Advance(d time.Duration) {
 	e.t.Helper()
 	e.journal.note("the clock is moved by %v", d)

@@ -1,5 +1,5 @@
-// Package conclavetest gives a Go test an ensemble of servers in its own
-// process, in milliseconds.
+// Package conclavetest starts an ensemble of servers in the process of a Go test, in
+// milliseconds.
 //
 //	func TestWorkersSurviveTheirServer(t *testing.T) {
 //		e := conclavetest.Start(t, conclavetest.Servers(3))
@@ -9,14 +9,14 @@
 //		...
 //	}
 //
-// The servers are whole ones, on ports of loopback, with their disks in memory;
-// any ZooKeeper client can talk to them. They can be killed, restarted, and
-// partitioned from each other; sessions can be expired; and their clock can be
-// moved, so that nothing waits for an hour to pass. Everything ends with the
-// test. When that has failed, it prints who led when, and the last lines of the
-// servers' logs; and it fails if two servers that serve have different trees.
+// The servers are complete, listen on loopback ports, and have their disks in memory; any
+// ZooKeeper client can talk to them. They can be killed, restarted, and partitioned from each
+// other; sessions can be expired; and the servers' clock can be moved, so no test has to wait for
+// an hour to pass. Everything ends with the test. If the test has failed, it prints who led when,
+// and the last lines of the servers' logs. It also fails if two servers that serve have different
+// trees.
 //
-// Methods that cannot do what they say fail the test at once, so they are called
-// from its goroutine, as t.Fatal is. Only Servers, Addr, Clock and Now may be
-// called from others.
+// Methods that cannot do what they say fail the test at once, so call them from the test's
+// goroutine, as with t.Fatal. Only Servers, Addr, Clock and Now may be called from other
+// goroutines.
 package conclavetest

@@ -32,8 +32,8 @@ type Ensemble struct {
 	clients []*client.Client // of Client: the clock is moved no faster than they can follow
 }
 
-// Start starts an ensemble and returns when all its servers serve. It ends with
-// the test.
+// Start starts an ensemble and returns when all its servers serve. The ensemble ends with the
+// test.
 func Start(t testing.TB, with ...Option) *Ensemble {
 	t.Helper()
 	e := &Ensemble{t: t, opts: defaults(), clock: newMovable(), cuts: map[[2]int]bool{}}
@@ -98,14 +98,14 @@ func (e *Ensemble) compareTrees() {
 	}
 }
 
-// Servers is the list of all servers, running or not, as client.New takes it.
+// Servers returns the list of all servers, running or not, as client.New takes it.
 func (e *Ensemble) Servers() string { return strings.Join(e.local.Addrs(), ",") }
 
-// Addr is where one server serves clients, as host:port.
+// Addr returns where one server serves clients, as host:port.
 func (e *Ensemble) Addr(id int) string { return e.local.Addr(id) }
 
-// Client opens a session for the test, and closes it when the test ends. Advance
-// keeps it alive, which it does not do for sessions of other clients.
+// Client opens a session for the test, and closes it when the test ends. Advance keeps this
+// session alive, but not those of other clients.
 func (e *Ensemble) Client(t testing.TB, change ...func(*client.Options)) *client.Client {
 	t.Helper()
 	var o client.Options
@@ -123,16 +123,16 @@ func (e *Ensemble) Client(t testing.TB, change ...func(*client.Options)) *client
 	return c
 }
 
-// Kill ends a server at once, as a crash of its machine does. What its disk had
-// not synced is lost.
+// Kill ends a server at once, as a crash of its machine would. What was not synced to its disk is
+// lost.
 func (e *Ensemble) Kill(id int) {
 	e.t.Helper()
 	e.journal.note("server %d is killed", id)
 	e.must(e.local.Kill(id))
 }
 
-// Restart starts a server on the disk it had; one that runs is killed first. It
-// does not wait until the server serves, see WaitSynced.
+// Restart starts a server on the disk that it had; a running server is killed first. It does not
+// wait until the server serves, see WaitSynced.
 func (e *Ensemble) Restart(id int) {
 	e.t.Helper()
 	if e.local.Server(id) != nil {
@@ -142,8 +142,8 @@ func (e *Ensemble) Restart(id int) {
 	e.must(e.local.Start(id))
 }
 
-// Cut lets nothing pass between two servers: neither learns that the other is
-// gone, until they miss each other (see TickTime).
+// Cut stops all traffic between two servers: neither learns that the other is gone until they
+// miss each other (see TickTime).
 func (e *Ensemble) Cut(a, b int) {
 	e.t.Helper()
 	e.journal.note("servers %d and %d are partitioned from each other", a, b)
@@ -158,9 +158,9 @@ func (e *Ensemble) Heal() {
 	clear(e.cuts)
 }
 
-// Leader waits until a server leads and returns its number. While the old leader
-// of an ensemble does not know yet that it is partitioned from the others, they may
-// have another one: that is returned then.
+// Leader waits until a server leads and returns its number. If the old leader does not know yet
+// that it is partitioned from the others, and they have another one, Leader returns the other
+// one.
 func (e *Ensemble) Leader() int {
 	e.t.Helper()
 	leader := 0
@@ -171,8 +171,8 @@ func (e *Ensemble) Leader() int {
 	return leader
 }
 
-// WaitSynced waits until every running server that is not partitioned from the
-// leader serves, and has all that the leader had committed.
+// WaitSynced waits until every running server that is not partitioned from the leader serves and
+// has everything that the leader had committed.
 func (e *Ensemble) WaitSynced() {
 	e.t.Helper()
 	leader := e.Leader()
@@ -206,9 +206,9 @@ func (e *Ensemble) near(leader int) []*server.Server {
 	return all
 }
 
-// ExpireSession ends a session as if its client had been silent for its timeout:
-// its ephemerals are gone, and its client learns that it has expired when it asks
-// next. It returns when all servers know that are not partitioned.
+// ExpireSession ends a session as if its client had been silent for the session timeout: its
+// ephemerals are deleted, and its client learns of the expiry with its next request. It returns
+// when all servers that are not partitioned know.
 func (e *Ensemble) ExpireSession(id zk.SessionID) {
 	e.t.Helper()
 	e.journal.note("session %s expires", id)
@@ -233,10 +233,10 @@ func (e *Ensemble) ExpireSession(id zk.SessionID) {
 	})
 }
 
-// Clock is the clock of the servers, for election.Options.
+// Clock returns the clock of the servers, for election.Options.
 func (e *Ensemble) Clock() clock.Clock { return e.clock }
 
-// Now is the date by the clock of the servers.
+// Now returns the date by the clock of the servers.
 func (e *Ensemble) Now() time.Time { return e.clock.wall() }
 
 // must fails the test with an error.

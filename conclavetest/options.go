@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Option is something about an ensemble that is not as usual.
+// Option changes a default of an ensemble.
 type Option func(*options)
 
 type options struct {
@@ -26,21 +26,20 @@ const silenceTicks = 5
 // sessionMax is the longest timeout that sessions may have.
 const sessionMax = time.Hour
 
-// Servers says how many servers vote; 3 is usual, 1 is a standalone server.
+// Servers sets how many servers vote. The default is 3; 1 is a standalone server.
 func Servers(n int) Option { return func(o *options) { o.servers = n } }
 
-// Observers says how many servers follow without a vote; 0 is usual. They are
-// numbered after the others.
+// Observers sets how many servers follow without a vote. The default is 0. They are numbered
+// after the others.
 func Observers(n int) Option { return func(o *options) { o.observers = n } }
 
-// TickTime is the servers' tick; 200 ms is usual. Servers that do not reach each
-// other for five ticks take each other for gone, and a session ends up to half a
-// tick after its timeout.
+// TickTime sets the servers' tick. The default is 200 ms. Servers that do not reach each other
+// for five ticks consider each other gone, and a session ends up to half a tick after its
+// timeout.
 func TickTime(d time.Duration) Option { return func(o *options) { o.tick = d } }
 
-// SessionMin is the shortest timeout that sessions may have; 200 ms is usual.
+// SessionMin sets the shortest timeout that sessions may have. The default is 200 ms.
 func SessionMin(d time.Duration) Option { return func(o *options) { o.sessionMin = d } }
 
-// Log prints what the servers log as it happens, not only when the test has
-// failed.
+// Log prints what the servers log as it happens, not only if the test has failed.
 func Log(t testing.TB) Option { return func(o *options) { o.log = t } }

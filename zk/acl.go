@@ -13,8 +13,8 @@ const (
 	PermAll    Perms = 31
 )
 
-// Identity is one name a connection has proved, or an ACL grants to: a scheme
-// (world, ip, digest, x509, sasl, super) and an id in that scheme's form.
+// Identity is a name that a connection has proved, or that an ACL grants to: a scheme (world, ip,
+// digest, x509, sasl, super) and an id in that scheme's form.
 type Identity struct {
 	Scheme string
 	ID     string
@@ -32,5 +32,5 @@ func OpenACL() []ACL { return []ACL{{PermAll, Identity{"world", "anyone"}}} }
 // ReadACL lets everybody read.
 func ReadACL() []ACL { return []ACL{{PermRead, Identity{"world", "anyone"}}} }
 
-// CreatorACL gives everything to whom the creating connection has proved to be.
+// CreatorACL allows everything to the identities that the creating connection has proved.
 func CreatorACL() []ACL { return []ACL{{PermAll, Identity{"auth", ""}}} }

@@ -2,8 +2,8 @@ package zk
 
 import "strconv"
 
-// Code is an error code of the protocol. A Code other than OK is an error, so
-// that it can be returned, wrapped and compared with errors.Is.
+// Code is an error code of the protocol. A Code other than OK is an error: it can be returned,
+// wrapped and compared with errors.Is.
 type Code int32
 
 // The codes. Those marked local are never sent by a server.

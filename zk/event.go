@@ -55,7 +55,7 @@ const (
 	StateExpired           KeeperState = -112
 )
 
-// Event is one notification: what happened, where, by which transaction.
+// Event is one notification: what happened, to which path, and by which transaction.
 type Event struct {
 	Type  EventType
 	State KeeperState

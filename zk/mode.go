@@ -1,7 +1,6 @@
 package zk
 
-// CreateMode is the life a znode is created with, as the flags field of the
-// create requests carries it.
+// CreateMode is the kind of znode to create, as in the flags field of the create requests.
 type CreateMode int32
 
 // The create modes, by their numbers on the wire.
@@ -23,7 +22,7 @@ func (m CreateMode) IsSequential() bool {
 	return m == PersistentSequential || m == EphemeralSequential || m == PersistentSequentialTTL
 }
 
-// IsEphemeral reports whether the znode goes with its session.
+// IsEphemeral reports whether the znode is deleted with its session.
 func (m CreateMode) IsEphemeral() bool { return m == Ephemeral || m == EphemeralSequential }
 
 // IsTTL reports whether the znode expires.

@@ -65,9 +65,8 @@ func (o Op) String() string {
 	return "op " + strconv.Itoa(int(o))
 }
 
-// Known reports whether a client may send o. Operations that only servers use
-// (error, createSession, deleteContainer), check outside a multi, and unknown
-// numbers are not.
+// Known reports whether a client may send o. It may not send operations that only servers use
+// (error, createSession, deleteContainer), a check outside a multi, or unknown numbers.
 func (o Op) Known() bool {
 	switch o {
 	case OpCreate, OpDelete, OpExists, OpGetData, OpSetData, OpGetACL, OpSetACL, OpGetChildren, OpSync, OpPing,

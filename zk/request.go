@@ -1,8 +1,8 @@
 package zk
 
-// Request is what a client asks for. One type serves every operation; which fields an
-// operation uses stands beside them. Byte slices may alias the frame they were
-// decoded from: a caller that keeps a Request beyond its frame copies them.
+// Request is what a client asks for. One type serves every operation; the comment of each field
+// says which operations use it. Byte slices may alias the frame they were decoded from: a caller
+// that keeps a Request longer than its frame must copy them.
 type Request struct {
 	Op   Op
 	Xid  Xid

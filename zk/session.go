@@ -12,10 +12,10 @@ func (s SessionID) String() string { return "0x" + strconv.FormatUint(uint64(s),
 // PasswordBytes is the length of every session password.
 const PasswordBytes = 16
 
-// Password is what a client shows to attach to its session again.
+// Password is what a client presents to attach to its session again.
 type Password [PasswordBytes]byte
 
-// Xid is the number a client gives to a request; its reply carries the same.
+// Xid is the number that a client gives to a request; the reply carries the same number.
 type Xid = int32
 
 // The xids with a meaning of their own.

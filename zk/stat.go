@@ -31,9 +31,9 @@ type StatPersisted struct {
 	Pzxid          Zxid
 }
 
-// Client gives the Stat a client sees: its Cversion counts creations and
-// deletions (2*creations - children), and its EphemeralOwner is zero for
-// containers and TTL znodes. extended is whether TTL znodes are enabled.
+// Client returns the Stat that a client sees: its Cversion counts creations and deletions
+// (2*creations - children), and its EphemeralOwner is zero for containers and TTL znodes.
+// extended is true if TTL znodes are enabled.
 func (s *StatPersisted) Client(dataLength, numChildren int32, extended bool) Stat {
 	owner := int64(0)
 	if KindOfOwner(s.EphemeralOwner, extended) == OwnerSession {

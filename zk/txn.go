@@ -9,8 +9,8 @@ type TxnHeader struct {
 	Op      Op
 }
 
-// Txn is a decided, deterministic change. Versions are resulting versions,
-// sequence numbers are in the path already: applying needs no decision.
+// Txn is a decided, deterministic change. Versions are the resulting versions, and sequence
+// numbers are already in the path, so applying it needs no decision.
 type Txn struct {
 	Op      Op
 	Path    string

@@ -1,11 +1,10 @@
-// Package algotest runs many members of an election in one thread, in a time of
-// its own, from one seed.
+// Package algotest runs many members of an election in one thread, in simulated time, from one
+// seed.
 //
-// In go an algorithm and faults: messages late, lost, doubled, overtaken, links
-// cut in one or both directions, members crashed between two effects, frozen,
-// with clocks of different pace. Out come traces, counts of messages, and
-// all that was seen and must not be: two leaders in one term, or at one
-// moment. Two runs with the same seed are the same run.
+// It runs an algorithm under faults: messages that are late, lost, duplicated or reordered; links
+// cut in one or both directions; members that crash between two effects, freeze, or have clocks
+// of different rates. It returns traces, counts of messages, and every violation that it saw: two
+// leaders in one term, or at one moment. Two runs with the same seed are the same run.
 package algotest
 
 import (

@@ -1,5 +1,4 @@
-// Package bully elects the member of the greatest id that is alive: the Bully
-// algorithm.
+// Package bully elects the live member with the greatest id, by the Bully algorithm.
 //
 // After H. Garcia-Molina, "Elections in a Distributed Computing System", IEEE
 // Transactions on Computers C-31(1), 1982. A member that misses the leader asks
@@ -12,11 +11,10 @@
 //	bully-B1  A member leads only if no greater one answered it for AnswerMs.
 //	bully-B2  A leader that learns of a greater one leads no more.
 //
-// What is promised: when all messages arrive within AnswerMs/2 and no member is
-// frozen, one member leads a while after the last change. What is not: in a
-// partition each part elects its greatest member, and both lead until the
-// partition heals. A greater member that comes back takes the leadership, and the
-// other leads beside it until its message arrives. There is no fencing token.
+// Promised: if all messages arrive within AnswerMs/2 and no member is frozen, one member leads
+// some time after the last change. Not promised: in a partition each part elects its greatest
+// member, and both lead until the partition heals. A greater member that comes back takes the
+// leadership, and both lead until its message arrives at the other. There is no fencing token.
 //
 // Cost: n(n-1) messages at worst, when all of the others hold an election; n at
 // best, when only the greatest of them does: hence O(n²) and O(n). Time:

@@ -1,10 +1,9 @@
-// Package lowest elects the member of the least id among those that send
-// heartbeats.
+// Package lowest elects the member with the least id among those that send heartbeats.
 //
-// It is the plainest of all: each candidate sends heartbeats to all members
-// (ALIVE); the least candidate that sent one within SilenceMs leads.
-// As in N. Lynch, "Distributed Algorithms" (1996), chapter 15, and many times
-// before, with timeouts in the place of a synchronous round.
+// It is the simplest algorithm: each candidate sends heartbeats to all members (ALIVE), and the
+// least candidate that sent one within SilenceMs leads. It follows N. Lynch, "Distributed
+// Algorithms" (1996), chapter 15, among many others, with timeouts in place of synchronous
+// rounds.
 //
 // What always holds, by number:
 //
@@ -12,11 +11,10 @@
 //	           no heartbeat of a lesser candidate since.
 //	lowest-W2  A leader that learns of a lesser candidate leads no more.
 //
-// What is promised: when all messages arrive in less than SilenceMs - HeartbeatMs
-// and no member is frozen, one member leads a while after the last change. What
-// is not: in a partition each part has a least member, and both lead until the
-// partition heals. A lesser member that comes back takes the leadership. There is
-// no fencing token.
+// Promised: if all messages arrive in less than SilenceMs - HeartbeatMs and no member is frozen,
+// one member leads some time after the last change. Not promised: in a partition each part has a
+// least member, and both lead until the partition heals. A lesser member that comes back takes
+// the leadership. There is no fencing token.
 //
 // Cost: no messages for an election, n(n-1) for each heartbeat when all are
 // candidates: O(n²). Time: SilenceMs.

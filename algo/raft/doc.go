@@ -9,36 +9,31 @@
 //
 // What always holds, by number, so that code and tests can name it:
 //
-//	raft-T1  A vote is on disk, with its term, before it counts and before any
-//	         other member learns of it. Hence two members never lead in one
-//	         term, and the term is a fencing token.
-//	raft-T2  A member that has answered a heartbeat grants no vote for a whole
-//	         lease, by its own clock, to anybody but that leader and a candidate
-//	         to which that leader transferred its leadership (TransferTerm). A
-//	         restarted member does not know which leader it answered and waits
-//	         out a lease, the longest of before and now.
-//	raft-T3  A leader considers itself leader until the time when it sent the last
-//	         round of heartbeats that a quorum has answered, plus the lease, less
-//	         what clocks may differ in rate. With raft-T2 no two members consider
-//	         themselves leaders at one time, as long as the rates of two clocks
-//	         differ by DriftPercent at most.
+//	raft-T1  A vote is on disk, with its term, before it counts and before any other member learns
+//	         of it. So two members never lead in one term, and the term is a fencing token.
+//	raft-T2  A member that has answered a heartbeat grants no vote for a whole lease, by its own
+//	         clock, to anybody but that leader and a candidate to which that leader transferred
+//	         its leadership (TransferTerm). A restarted member does not know which leader it
+//	         answered and waits for a whole lease, the longest of before and now.
+//	raft-T3  A leader considers itself leader until the time when it sent the last round of
+//	         heartbeats that a quorum has answered, plus the lease, less what clocks may differ in
+//	         rate. With raft-T2 no two members consider themselves leaders at the same time, as
+//	         long as the rates of two clocks differ by at most DriftPercent.
 //	raft-T4  A leader that steps down has said Lost before it sends StepDown or
 //	         TimeoutNow.
-//	raft-T5  A member grants no vote to a candidate whose configuration is older
-//	         than its own. A leader makes a new configuration only from one of
-//	         its own term that a quorum of it has adopted, in that term, and it
-//	         adds or removes one member at most.
-//	raft-T6  A member accepts no term that is above TermMax or more than 2^32
-//	         above its own: elections cannot have come so far while it was away.
-//	         One frame of a faulty member must not use up the terms of all.
-//	raft-T7  A member votes in no term up to its Floor, neither for itself nor for
-//	         others: it may have voted there and have forgotten it. It follows
-//	         whichever member leads there. So it may forget an election in which
-//	         it follows no leader, has no candidate and has made no promise that
-//	         lasts, two leases after its term or vote has changed last: with its
-//	         term as the Floor. By then a candidate that it voted for leads or has
-//	         given up, and a leader of a lower term has lost its lease; so it does
-//	         no harm that it follows whom it would have refused.
+//	raft-T5  A member grants no vote to a candidate whose configuration is older than its own. A
+//	         leader makes a new configuration only from one of its own term that a quorum of that
+//	         configuration has adopted in that term, and adds or removes at most one member.
+//	raft-T6  A member accepts no term that is above TermMax or more than 2^32 above its own:
+//	         elections cannot have advanced that far while it was away. One frame of a faulty
+//	         member must not use up the terms of all.
+//	raft-T7  A member votes in no term up to its Floor, neither for itself nor for others, because
+//	         it may have voted there and forgotten it. It follows whichever member leads there. So
+//	         two leases after its term or vote last changed, it may forget an election in which it
+//	         follows no leader, has no candidate and has made no promise that lasts, with its term
+//	         as the Floor. By then a candidate that it voted for leads or has given up, and a
+//	         leader of a lower term has lost its lease, so following a member that it would have
+//	         refused does no harm.
 //	raft-T8  A member without memory (Newcomer) takes part only after all others have
 //	         met it, of which enough have a memory, and then with a Floor not below any
 //	         term that they know, and two leases after it met the last of them; or at once
@@ -46,8 +41,8 @@
 //	         which founds the group, or one of them remembers that it was founded with
 //	         the directory that this member has.
 //
-// raft-T2 and raft-T3 need no synchronized clocks, only clocks of nearly the same
-// rate. raft-T1 needs none, but a disk that keeps what was written, or raft-T8.
+// raft-T2 and raft-T3 need no synchronized clocks, only clocks of nearly the same rate. raft-T1
+// needs no clocks, but a disk that keeps what was written, or raft-T8.
 //
 // # Coming back without a disk
 //

@@ -15,20 +15,20 @@ type Config struct {
 	// the founding configuration, the same for all founders, with version 1;
 	// a member that is added later starts without any.
 	State algo.State
-	// LeaseMs is for how long an answered heartbeat keeps others out: the same
-	// for all members, or the leader's must be the least.
+	// LeaseMs is how long an answered heartbeat keeps others out: the same for all members, or
+	// the leader's must be the shortest.
 	LeaseMs int64
-	// FormerLeaseMs is the longest lease of this member before it was started, 0 for
-	// the same: it may have promised a leader so much (raft-T2).
+	// FormerLeaseMs is the longest lease of this member before it was started, 0 for the same: it
+	// may have promised a leader that much (raft-T2).
 	FormerLeaseMs int64
 	// DriftPercent is by how much the rates of two clocks may differ, 0 to 25.
 	DriftPercent int64
-	// HeartbeatMs is the pause between two heartbeats, by default a tenth of the
-	// lease: so much of a lease may have passed when the next proof comes, and a
-	// leader on a busy machine misses it.
+	// HeartbeatMs is the pause between two heartbeats, by default a tenth of the lease. That much
+	// of a lease may have passed when the next proof comes, and a leader on a busy machine may
+	// miss it.
 	HeartbeatMs int64
-	// SpreadMs is over how long candidates spread when a leader is gone, by
-	// default a quarter of the lease.
+	// SpreadMs is the time over which candidates spread when a leader is gone, by default a
+	// quarter of the lease.
 	SpreadMs int64
 	// Seed differs among members.
 	Seed uint64
@@ -130,7 +130,7 @@ func (m *Machine) Step(nowMs int64, event algo.Event) []algo.Effect {
 	return m.out
 }
 
-// Status returns how things are after the last step.
+// Status returns the status after the last step.
 func (m *Machine) Status() algo.Status {
 	s := algo.Status{Leader: m.leader, Term: m.state.Term, Leads: m.leads, PromisedMs: m.promise.untilMs}
 	if m.leads {
@@ -139,7 +139,7 @@ func (m *Machine) Status() algo.Status {
 	return s
 }
 
-// State returns what is on disk when the last step's effects are carried out.
+// State returns what is on disk once the last step's effects are carried out.
 func (m *Machine) State() algo.State { return m.state }
 
 // WakeMs returns when something is due.

@@ -1,8 +1,7 @@
-// Package registry knows the election algorithms by name.
+// Package registry finds the election algorithms by name.
 //
-// In goes what all of them need, out comes a machine with the times that suit a
-// lease. It is for the command line, the laboratory and backends that let their
-// user choose.
+// From the options that all algorithms need it makes a machine with times that suit a lease. It
+// is for the command line, the laboratory and backends that let their users choose.
 package registry
 
 import (
@@ -23,8 +22,7 @@ type Options struct {
 	Members []algo.ID // all, this one included; of a ring in its order
 	// State is what was on disk; empty at the first start.
 	State algo.State
-	// LeaseMs is for how long a silent leader keeps others out, or for how long
-	// they wait for it.
+	// LeaseMs is how long a silent leader keeps others out, or how long they wait for it.
 	LeaseMs int64
 	// FormerLeaseMs is the longest LeaseMs of this member before its start, 0 for the
 	// same.
@@ -33,7 +31,7 @@ type Options struct {
 	Seed          uint64
 }
 
-// Algorithm is one of them.
+// Algorithm is one election algorithm.
 type Algorithm struct {
 	Name string
 	// Exclusive reports whether no two members lead at a time, and terms are

@@ -1,5 +1,5 @@
-// Package ring elects the member of the greatest id on a ring: the algorithm of
-// Chang and Roberts.
+// Package ring elects the member with the greatest id on a ring, by the algorithm of Chang and
+// Roberts.
 //
 // After E. Chang, R. Roberts, "An improved algorithm for decentralized
 // extrema-finding in circular configurations of processes", CACM 22(5), 1979. A
@@ -8,20 +8,19 @@
 // its own. The member whose id comes back leads: it announces itself around the
 // ring (ELECTED), and then sends heartbeats around it (ALIVE).
 //
-// The paper's ring does not break. Here every message is confirmed (PASSED); a
-// successor that does not confirm in PassMs is skipped for SilenceMs, so that the
-// ring closes around the dead. A message that has gone around twice is dropped,
-// or the id of a member that has died would go around forever.
+// The paper's ring does not break. Here every message is confirmed (PASSED); a successor that
+// does not confirm in PassMs is skipped for SilenceMs, so that the ring closes around the dead. A
+// message that has gone around twice is dropped, because otherwise the id of a member that has
+// died would go around for ever.
 //
 // What always holds, by number:
 //
 //	ring-C1  A member leads only if its id came back to it, or no member confirms.
 //	ring-C2  A leader that learns of a greater one leads no more.
 //
-// What is promised: when all messages arrive within PassMs/2 and no member is
-// frozen, one member leads a while after the last change. What is not: in a
-// partition the ring closes into two rings with a leader each. There is no
-// fencing token.
+// Promised: if all messages arrive within PassMs/2 and no member is frozen, one member leads some
+// time after the last change. Not promised: in a partition the ring closes into two rings with a
+// leader each. There is no fencing token.
 //
 // Cost: n(n+1)/2 + n messages at worst, when all begin at once and ids fall
 // along the ring; n(1 + 1/2 + ... + 1/n) + n on average; 2n when the greatest

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Options of a Cache. The zero value is good.
+// Options of a Cache. The zero value is ready to use.
 type Options struct {
 	// InFlightMax is how many znodes are read at once. 0 is 256.
 	InFlightMax int
@@ -21,23 +21,22 @@ type Options struct {
 
 const inFlightMax = 256
 
-// ErrClosed is why calls fail after Close.
+// ErrClosed is the error of calls after Close.
 var ErrClosed = errors.New("cache: closed")
 
-// Znode is a znode as a server showed it. Its data belong to the Cache: do not change
-// them.
+// Znode is a znode as a server showed it. Its data belongs to the Cache: do not modify it.
 type Znode struct {
 	Path string
 	Data []byte
-	// Stat follows the children, too. Aversion may be old: no watch tells of ACLs.
+	// Stat follows the children too. Aversion may be old, because no watch tells of ACLs.
 	Stat zk.Stat
-	// Err is why the znode, which is there, could not be read: zk.ErrNoAuth,
-	// client.ErrReplyTooLong, zk.ErrMarshalling of a server for the same, or
-	// client.ErrRequestTooLong. When it is written it is read again, and if it can be, all
-	// below it. Data and Stat are empty then, unless its children alone could not be
-	// listed; of what is below it nothing may be known but what has changed since. Any
-	// other error of a server is taken for one that passes: it is read again each second,
-	// and until then the copy keeps what it had, is not Whole, and New and Sync wait.
+	// Err is why the znode, which exists, could not be read: zk.ErrNoAuth,
+	// client.ErrReplyTooLong, zk.ErrMarshalling of a server for the same reason, or
+	// client.ErrRequestTooLong. When the znode is written it is read again, and if that succeeds,
+	// so is everything below it. With an Err, Data and Stat are empty, unless only its children
+	// could not be listed; below it, only later changes may be known. Any other error of a server
+	// is taken to be temporary: the znode is read again each second, and until that succeeds the
+	// copy keeps what it had, is not Whole, and New and Sync wait.
 	Err error
 }
 
@@ -68,9 +67,9 @@ type Cache struct {
 	readers map[*Changes]bool
 }
 
-// New copies the znode at path, which need not exist, and all below it, and follows them
-// until Close or the end of the session. It returns when the copy is whole. The context
-// is for New alone.
+// New copies the znode at path, which need not exist, and all below it, and follows them until
+// Close or the end of the session. It returns when the copy is whole. The context applies only to
+// New itself.
 func New(ctx context.Context, c *client.Client, path string, o Options) (*Cache, error) {
 	w, err := c.Watch(ctx, path, zk.WatchPersistentRecursive)
 	if err != nil {
@@ -114,20 +113,20 @@ func (k *Cache) Close() {
 	<-k.ended
 }
 
-// Done is closed when the copy does not follow the tree any more: after Close, or the end
-// of the session. What it has can still be read.
+// Done is closed when the copy no longer follows the tree: after Close, or the end of the
+// session. What it has can still be read.
 func (k *Cache) Done() <-chan struct{} { return k.ended }
 
-// Err is why Done is closed: ErrClosed, or the error of the session. It is nil before.
+// Err returns why Done is closed: ErrClosed, or the error of the session. It is nil before that.
 func (k *Cache) Err() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.err
 }
 
-// Whole reports whether the copy has all znodes, as far as it knows: it has not while a
-// walk goes through the tree again, after a connection was lost, or through what is below
-// a znode that could not be read and now can.
+// Whole reports whether the copy has all znodes, as far as it knows. It is false while a walk
+// goes through the tree again after a connection was lost, or through what is below a znode that
+// could not be read and now can.
 func (k *Cache) Whole() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -159,7 +158,7 @@ func (k *Cache) Paths() []string {
 	return slices.Sorted(maps.Keys(k.znodes))
 }
 
-// Sync waits until the copy has all that was committed before (cache-C3). It costs two
+// Sync waits until the copy has all that was committed before the call (cache-C3). It costs two
 // requests, and what has to be read.
 func (k *Cache) Sync(ctx context.Context) error {
 	if err := k.client.Sync(ctx, k.path); err != nil {

@@ -6,17 +6,18 @@ import (
 	"slices"
 )
 
-// Change says that a znode is another one than before, or has other data, or is there no
-// more. When children come and go, that is told of them, not of their parent.
+// Change says that a znode was created or replaced, has other data, or no longer exists. When
+// children come and go, the changes are theirs, not their parent's.
 type Change struct {
 	Path string
-	// Znode is what the copy has now, if Exists. One that was created and deleted before
-	// it was asked for does not come.
+	// Znode is what the copy has now, if Exists. A znode that was created and deleted before the
+	// reader asked is not reported.
 	Znode  Znode
 	Exists bool
 }
 
-// Changes tells one reader what has changed, each znode once until it is asked for.
+// Changes tells one reader what has changed. However often a znode changes before the reader
+// asks, it is reported once.
 type Changes struct {
 	k       *Cache
 	told    map[string]bool // that exist, by what the reader was told
@@ -36,9 +37,8 @@ type turn struct {
 // turnsKept is how many turns that are over are kept in any case.
 const turnsKept = 64
 
-// Changes begins with all znodes that there are, parents first, and goes on with what
-// changes: so a program needs nothing else to build on the copy. Call Close when nobody
-// reads it any more.
+// Changes begins with all existing znodes, parents first, and goes on with what changes, so a
+// program needs nothing else to build on the copy. Call Close when nobody reads it any more.
 func (k *Cache) Changes() *Changes {
 	r := &Changes{k: k, told: make(map[string]bool), pending: make(map[string]int), news: make(chan struct{}, 1)}
 	k.mu.Lock()
@@ -50,15 +50,15 @@ func (k *Cache) Changes() *Changes {
 	return r
 }
 
-// Close ends it.
+// Close ends the Changes.
 func (r *Changes) Close() {
 	r.k.mu.Lock()
 	defer r.k.mu.Unlock()
 	delete(r.k.readers, r)
 }
 
-// Next waits for a change. It fails when the context ends, and when the Cache has ended
-// and everything was told.
+// Next waits for a change. It fails when the context ends, or when the Cache has ended and every
+// change was delivered.
 func (r *Changes) Next(ctx context.Context) (Change, error) {
 	for {
 		if one, ok := r.pop(); ok {

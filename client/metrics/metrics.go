@@ -1,7 +1,7 @@
 // Package metrics counts what ZooKeeper clients do, for Prometheus.
 //
-// In go the events of any number of clients (Options.OnEvent), out come metrics in
-// which the clients of one Metrics are added up:
+// From the events of any number of clients (Options.OnEvent) it makes metrics that add up all
+// clients of one Metrics:
 //
 //	conclave_client_connected             clients that are attached to a server now
 //	conclave_client_states_total          changes of a session's state, by state
@@ -47,7 +47,7 @@ type Metrics struct {
 	requestSeconds                      *prometheus.HistogramVec
 }
 
-// New returns metrics to which every event function of OnEvent adds.
+// New returns metrics, to which all functions made by OnEvent add.
 func New() *Metrics {
 	opts := func(name, help string) prometheus.Opts {
 		return prometheus.Opts{Namespace: "conclave", Subsystem: "client", Name: name, Help: help}
@@ -75,8 +75,8 @@ func New() *Metrics {
 // buckets fit replies of a server nearby to requests that wait for a new leader.
 var buckets = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}
 
-// OnEvent returns a function for Options.OnEvent of one client, that counts every event
-// and then calls next, if that is not nil. Each client takes one of its own.
+// OnEvent returns a function for Options.OnEvent of one client. It counts every event and then
+// calls next, if that is not nil. Each client needs one of its own.
 func (m *Metrics) OnEvent(next func(client.Event)) func(client.Event) {
 	one := &session{metrics: m}
 	return func(e client.Event) {

@@ -8,17 +8,17 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Barrier holds everybody back while its znode exists.
+// Barrier makes callers wait while its znode exists.
 type Barrier struct {
 	c    *client.Client
 	path string
 	o    Options
 }
 
-// NewBarrier is the barrier of a path.
+// NewBarrier returns the barrier of a path.
 func NewBarrier(c *client.Client, path string, o Options) *Barrier { return &Barrier{c, path, o} }
 
-// Raise puts the barrier up, if it is not.
+// Raise puts up the barrier, unless it is up already.
 func (b *Barrier) Raise(ctx context.Context) error {
 	err := inDir(ctx, b.c, zk.ParentPath(b.path), b.o.ACL, func() error {
 		_, _, err := b.c.Create(ctx, b.path, b.o.Data, client.CreateOptions{ACL: b.o.ACL})
@@ -30,9 +30,9 @@ func (b *Barrier) Raise(ctx context.Context) error {
 	return err
 }
 
-// Lower takes the barrier down that it finds, and lets everybody go. When an answer
-// is lost it looks again, and leaves alone one that was raised since. It is two
-// requests: one that somebody else lowers and raises between them is lowered, too.
+// Lower takes down the barrier that it finds, which ends all waits. If an answer is lost it looks
+// again, and leaves alone a barrier that was raised since. It makes two requests: a barrier that
+// somebody else lowers and raises between them is lowered too.
 func (b *Barrier) Lower(ctx context.Context) error {
 	stat, found, err := b.c.Exists(ctx, b.path)
 	if err != nil || !found {

@@ -10,14 +10,14 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Counter is a number that many change at once. It is stored as decimal text.
+// Counter is a number that many clients can change at once. It is stored as decimal text.
 type Counter struct {
 	c    *client.Client
 	path string
 	o    Options
 }
 
-// NewCounter is the counter of a path, 0 if that does not exist.
+// NewCounter returns the counter of a path, which is 0 if the path does not exist.
 func NewCounter(c *client.Client, path string, o Options) *Counter { return &Counter{c, path, o} }
 
 // Value returns the counter's value.
@@ -26,8 +26,8 @@ func (c *Counter) Value(ctx context.Context) (int64, error) {
 	return value, err
 }
 
-// Add adds delta and returns the new value. It fails if that is beyond 64 bits. An error
-// whose outcome is client.Unknown leaves open whether it was added.
+// Add adds delta and returns the new value. It fails if the value would exceed 64 bits. After an
+// error whose outcome is client.Unknown, delta may or may not have been added.
 func (c *Counter) Add(ctx context.Context, delta int64) (int64, error) {
 	for {
 		value, version, found, err := c.read(ctx)

@@ -17,11 +17,10 @@ const partyKind = "member-"
 // DoubleBarrier lets its members begin together and end together, round after
 // round.
 //
-// The data of the directory names the members of the current round. A round
-// begins when a member sees that enough members are there and writes their names,
-// and it is over when the znodes of all of them are gone. A member that sees its
-// own name has entered, even if those who wrote it have died since. All writes
-// are conditional on the version of the directory.
+// The data of the directory names the members of the current round. A round begins when a member
+// sees that enough members are there and writes their names. It is over when the znodes of all of
+// them are gone. A member that sees its own name has entered, even if the member that wrote it
+// has died since. All writes are conditional on the version of the directory.
 type DoubleBarrier struct {
 	line  line
 	count int
@@ -34,16 +33,15 @@ type round struct {
 	version int32    // of the directory, by which it was read
 }
 
-// NewDoubleBarrier is one member's side of the barrier of a directory, for
-// count members, each with a DoubleBarrier of its own. The directory must be used
-// for nothing else, and members need the right to write it. It is not safe for
-// concurrent use.
+// NewDoubleBarrier returns one member's side of the barrier of a directory, for count members,
+// each with a DoubleBarrier of its own. The directory must be used for nothing else, and members
+// need permission to write it. A DoubleBarrier is not safe for concurrent use.
 func NewDoubleBarrier(c *client.Client, dir string, count int, o Options) *DoubleBarrier {
 	return &DoubleBarrier{line: line{c, dir, o}, count: count}
 }
 
-// Enter waits until count members have entered. Further members enter at once
-// while any of those is there.
+// Enter waits until count members have entered. Further members enter at once while any of these
+// is there.
 func (b *DoubleBarrier) Enter(ctx context.Context) error {
 	place, err := b.line.join(ctx, partyKind)
 	if err != nil {
@@ -162,8 +160,8 @@ func (b *DoubleBarrier) members(ctx context.Context) ([]string, error) {
 	return members, err
 }
 
-// Leave waits until all have left who belonged to the round when it was called.
-// Call it after Enter has returned nil.
+// Leave waits until all members have left that belonged to the round when it was called. Call it
+// after Enter has returned nil.
 func (b *DoubleBarrier) Leave(ctx context.Context) error {
 	data, stat, err := b.line.c.Get(ctx, b.line.dir)
 	if err != nil {

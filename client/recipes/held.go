@@ -12,8 +12,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Held is a lock that was acquired. Its methods may be called by several
-// goroutines at once.
+// Held is an acquired lock. Its methods may be called by several goroutines at once.
 //
 // While it is held, the client has the servers prove its session six times in a
 // session timeout, by a transaction that all locks of one client share.
@@ -63,29 +62,28 @@ func hold(ctx context.Context, p *place) (*Held, error) {
 	return h, nil
 }
 
-// Token is the zxid by which the holder's znode was created. It is larger for
-// each later contender, so a resource that remembers the largest it has seen
-// can refuse one who has lost the lock and does not know it.
+// Token returns the zxid with which the holder's znode was created. It is higher for each later
+// contender, so a resource that remembers the highest it has seen can refuse a holder that has
+// lost the lock and does not know it.
 func (h *Held) Token() zk.Zxid { return h.place.stat.Czxid }
 
-// Path is the holder's znode.
+// Path returns the path of the holder's znode.
 func (h *Held) Path() string { return h.place.path }
 
-// Lost is closed when the lock may be somebody else's though it was not
-// released: the session has ended, the znode was deleted, or ProvenUntil has
-// passed, because no server can prove the session any more. It is closed before
-// anybody else can acquire the lock for want of the session, if this process
-// runs at that time; one that may be stopped asks ProvenUntil, or has the
-// resource check the Token. It says nothing about a znode that was deleted by
-// hand: that is noticed when it is told. What is lost need not be released.
+// Lost is closed when the lock may belong to somebody else although it was not released: the
+// session has ended, the znode was deleted, or ProvenUntil has passed because no server can prove
+// the session any more. If this process runs at that time, it is closed before anybody else can
+// acquire the lock because of the session. A process that may be stopped should check
+// ProvenUntil, or have the resource check the Token. If the znode was deleted by hand, Lost is
+// closed only when the client learns of it. A lost lock need not be released.
 func (h *Held) Lost() <-chan struct{} { return h.lost }
 
-// ErrLost is the cause of a context that has ended with its lock.
+// ErrLost is the cause of a context that ended with its lock.
 var ErrLost = errors.New("recipes: the lock is lost")
 
-// Context returns a context for what is done under the lock: it ends with the
-// parent, with Release, and when Lost is closed; then its cause (context.Cause)
-// matches ErrLost. Call cancel when that is done.
+// Context returns a context for work under the lock. It ends with the parent, with Release, and
+// when Lost is closed; then its cause (context.Cause) matches ErrLost. Call cancel when the work
+// is done.
 func (h *Held) Context(parent context.Context) (ctx context.Context, cancel context.CancelFunc) {
 	ctx, end := context.WithCancelCause(parent)
 	stop := context.AfterFunc(h.ctx, func() { end(h.cause()) })
@@ -102,16 +100,14 @@ func (h *Held) cause() error {
 	return fmt.Errorf("%w: %s", ErrLost, h.place.path)
 }
 
-// Op is the check that a multi must contain to be refused when the lock is not held
-// any more, for callers that put their multi together themselves. It fails with
-// zk.ErrNoNode.
+// Op returns the check that a multi must contain to be refused if the lock is no longer held, for
+// callers that build their own multi. It fails with zk.ErrNoNode.
 func (h *Held) Op() client.Operation { return client.CheckOp(h.place.path, -1) }
 
-// Multi applies all operations or none, as Client.Multi does, and only while the
-// servers have the znode of the holder: so a client that was stopped and has lost the lock
-// changes nothing after the next holder has come. Else it returns an error that
-// matches ErrLost, and nothing was done. The results are those of ops. In an error
-// the check of the lock counts as operation 1.
+// Multi applies all operations or none, as Client.Multi does, and only while the servers have the
+// znode of the holder. So a client that was stopped and has lost the lock changes nothing after
+// the next holder has come: it gets an error that matches ErrLost, and nothing was done. The
+// results are those of ops. In an error the check of the lock counts as operation 1.
 func (h *Held) Multi(ctx context.Context, ops ...client.Operation) ([]zk.Result, error) {
 	results, err := h.place.c.Multi(ctx, append([]client.Operation{h.Op()}, ops...)...)
 	if len(results) > 0 {
@@ -123,11 +119,10 @@ func (h *Held) Multi(ctx context.Context, ops ...client.Operation) ([]zk.Result,
 	return results, err
 }
 
-// ProvenUntil returns until when nobody else can acquire the lock, unless it is
-// released or its znode deleted by hand: a twentieth of the session timeout
-// before client.ProvenUntil. It goes back if servers grant a shorter timeout.
-// Compare it with the client's clock (Client.Clock), which is clock.Now unless
-// client.Options says otherwise.
+// ProvenUntil returns until when nobody else can acquire the lock, unless it is released or its
+// znode deleted by hand: a twentieth of the session timeout before client.ProvenUntil. It moves
+// back if servers grant a shorter timeout. Compare it with the client's clock (Client.Clock),
+// which is clock.Now unless client.Options says otherwise.
 func (h *Held) ProvenUntil() clock.Instant {
 	session, _ := h.place.c.ProvenUntil()
 	margin := h.place.c.Timeout() / driftPart
@@ -136,9 +131,9 @@ func (h *Held) ProvenUntil() clock.Instant {
 	return min(h.until, session.Add(-margin))
 }
 
-// Release releases the lock. An error says why that is not known to be done:
-// ctx has ended, or the servers refuse writes. It is then tried in the
-// background until it is done, for as long as the session lives.
+// Release releases the lock. An error says why the release is not known to be done: ctx has
+// ended, or the servers refuse writes. It is then retried in the background until it is done, for
+// as long as the session lives.
 func (h *Held) Release(ctx context.Context) error {
 	var err error
 	h.leaving.Do(func() {

@@ -19,8 +19,7 @@ type Options struct {
 	Data []byte   // of a contender's znode: who it is, for people
 }
 
-// ErrGone is why a contender has lost its place: somebody has deleted its
-// znode.
+// ErrGone is the error of a contender that lost its place because somebody has deleted its znode.
 var ErrGone = errors.New("recipes: the znode of this contender is gone")
 
 // line is a directory whose children wait, by their numbers.

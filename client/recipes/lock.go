@@ -15,34 +15,32 @@ const (
 	writeKind = "__WRIT__"
 )
 
-// ErrLocked is why TryAcquire has not acquired: others hold the lock, or wait for it.
+// ErrLocked is the error of TryAcquire if others hold the lock or wait for it.
 var ErrLocked = errors.New("recipes: the lock is taken")
 
-// Lock is held by one contender at a time, in the order of their coming.
+// Lock is held by one contender at a time, in order of arrival.
 type Lock struct{ line line }
 
-// NewLock is the lock of a directory, which is made when it is needed.
+// NewLock returns the lock of a directory, which is created when it is needed.
 func NewLock(c *client.Client, dir string, o Options) *Lock { return &Lock{line{c, dir, o}} }
 
-// Acquire waits for the lock. Every call is a contender of its own, even on one
-// Lock.
+// Acquire waits for the lock. Every call is a contender of its own, even on the same Lock.
 func (l *Lock) Acquire(ctx context.Context) (*Held, error) {
 	return l.line.acquire(ctx, lockKind, behindAnybody)
 }
 
-// TryAcquire takes the lock if nobody holds it or waits for it, and returns
-// ErrLocked else, at once. It writes to the servers either way: what they order
-// decides, not what was read.
+// TryAcquire takes the lock if nobody holds it or waits for it, and otherwise returns ErrLocked
+// at once. It writes to the servers either way, because only their order decides, not what was
+// read.
 func (l *Lock) TryAcquire(ctx context.Context) (*Held, error) {
 	return l.line.tryAcquire(ctx, lockKind, behindAnybody)
 }
 
-// RWLock is held by one writer or by any number of readers, in the order of
-// their coming: a reader waits for the writers before it, a writer for
-// everybody before it.
+// RWLock is held by one writer or by any number of readers, in order of arrival: a reader waits
+// for the writers before it, a writer for everybody before it.
 type RWLock struct{ line line }
 
-// NewRWLock is the lock of a directory, which is made when it is needed.
+// NewRWLock returns the lock of a directory, which is created when it is needed.
 func NewRWLock(c *client.Client, dir string, o Options) *RWLock { return &RWLock{line{c, dir, o}} }
 
 // AcquireRead waits for a reader's share of the lock.
@@ -50,14 +48,12 @@ func (l *RWLock) AcquireRead(ctx context.Context) (*Held, error) {
 	return l.line.acquire(ctx, readKind, behindWriter)
 }
 
-// TryAcquireRead is AcquireRead that returns ErrLocked, at once, where that would
-// wait.
+// TryAcquireRead is AcquireRead, but returns ErrLocked at once instead of waiting.
 func (l *RWLock) TryAcquireRead(ctx context.Context) (*Held, error) {
 	return l.line.tryAcquire(ctx, readKind, behindWriter)
 }
 
-// TryAcquireWrite is AcquireWrite that returns ErrLocked, at once, where that would
-// wait.
+// TryAcquireWrite is AcquireWrite, but returns ErrLocked at once instead of waiting.
 func (l *RWLock) TryAcquireWrite(ctx context.Context) (*Held, error) {
 	return l.line.tryAcquire(ctx, writeKind, behindAnybody)
 }

@@ -13,20 +13,19 @@ import (
 // itemKind is how the znodes of a queue's items are named.
 const itemKind = "item-"
 
-// Queue hands items out in the order in which they were put in, each to one
-// taker.
+// Queue hands out items in the order in which they were put in, each to one taker.
 //
-// A taker lists all items, with 59 bytes for the name of each. With the default of
+// A taker lists all items, at 59 bytes for the name of each. With the default of
 // client.Options.ReplyBytesMax, 16 MiB, Take fails with client.ErrReplyTooLong beyond some
 // 284,000 items, until a taker with a larger one has made the queue shorter. Put goes on.
 type Queue struct{ line line }
 
-// NewQueue is the queue of a directory, which is made when it is needed.
+// NewQueue returns the queue of a directory, which is created when it is needed.
 func NewQueue(c *client.Client, dir string, o Options) *Queue { return &Queue{line{c, dir, o}} }
 
-// Put adds an item, once. An error whose outcome is client.Unknown leaves open
-// whether it was there: the answer was lost on the way, and there is no such item,
-// which may never have come or be taken already.
+// Put adds an item, once. After an error whose outcome is client.Unknown, it is open whether the
+// item was in the queue: the answer was lost, and the item is not there now, because it never
+// arrived or was taken already.
 func (q *Queue) Put(ctx context.Context, item []byte) error {
 	o := client.CreateOptions{Mode: zk.PersistentSequential, ACL: q.line.o.ACL, Shared: true}
 	return inDir(ctx, q.line.c, q.line.dir, q.line.o.ACL, func() error {
@@ -35,16 +34,15 @@ func (q *Queue) Put(ctx context.Context, item []byte) error {
 	})
 }
 
-// Take waits for an item and takes it out. An error whose outcome is
-// client.Unknown comes with the item, whose delete was sent and not answered: it
-// may have been taken out, by this taker or by another one, or it may still be
-// in the queue, to be taken again. A taker that must do an item once and no more
-// records, in one transaction with the delete, that it is done.
+// Take waits for an item and takes it out. An error whose outcome is client.Unknown comes with
+// the item, whose delete was sent and not answered: the item may have been taken out, by this
+// taker or another one, or it may still be in the queue, to be taken again. A taker that must
+// process an item exactly once has to record, in one transaction with the delete, that it is
+// done.
 //
-// An item that this taker cannot take out, because it may not read it, because it
-// is longer than the client's ReplyBytesMax, or because something lies below it, is
-// left to others and to operators: the error that names it is returned only while
-// there is no item after it that can be taken.
+// An item that this taker cannot take out, because it may not read it, because it is longer than
+// the client's ReplyBytesMax, or because something lies below it, is left to others and to
+// operators. The error that names it is returned only while no item after it can be taken.
 func (q *Queue) Take(ctx context.Context) ([]byte, error) {
 	for {
 		names, w, err := q.items(ctx)
