@@ -72,11 +72,12 @@ func (b *Backend) Traits() election.Traits {
 	traits := b.store.Traits()
 	traits.Exclusive, traits.Expires, traits.Waiters = true, true, true
 	const clocks = "rates within Options.ClockDriftPercent (5 %); wall clocks do not matter"
-	const forgets = "the record, and not less than the writer's wall clock in ms; 2^32 more whenever the store may have " +
-		"forgotten some: grows over failovers while clocks agree within 49 days. May go back over a restore from a copy " +
-		"older than the last failover, and where a store that has failed over has lost the whole election"
-	const token = "the record, and not less than the writer's wall clock in ms: grows over deletion and restore " +
-		"while the clocks of two writers differ by less than the time between their grants"
+	const forgets = "the record, and not less than the writer's wall clock in ms; 2^32 more whenever the store " +
+		"may have forgotten tokens: grows across failovers while clocks agree within 49 days. May go back after " +
+		"a restore from a copy older than the last failover, or if a store that has failed over has lost the " +
+		"whole election"
+	const token = "the record, and not less than the writer's wall clock in ms: grows across deletion and " +
+		"restore while the clocks of two writers differ by less than the time between their grants"
 	if _, ok := b.store.(Incarnated); ok {
 		setDefault(&traits.Guarantees.Token, forgets)
 	}

@@ -132,12 +132,12 @@ func New(client *container.Client, options Options) (*Backend, error) {
 func (b *Backend) Traits() election.Traits {
 	return election.Traits{Name: "azureblob", Exclusive: true, Expires: true, Waiters: true, LeaseMin: LeaseMin,
 		Guarantees: election.Guarantees{
-			Failover: "within a region none: an answered request is kept in three copies, leases go with the blob. A failover of " +
-				"the account to its secondary region may forget the last lease and token: two may lead for a lease, tokens " +
-				"grow nevertheless",
+			Failover: "within a region none: an answered request is kept in three copies, and leases go with " +
+				"the blob. A failover of the account to its secondary region may lose the last lease and token: " +
+				"two may lead for a lease, but tokens still grow",
 			Clocks: "rates of the service's clock and the holder's within Options.ClockDriftPercent (5 %); wall clocks do not matter",
-			Token: "the lock's blob, and not less than the writer's wall clock in ms: grows over deletion and restore " +
-				"while the clocks of two writers differ by less than the time between their grants",
+			Token: "the lock's blob, and not less than the writer's wall clock in ms: grows across deletion and " +
+				"restore while the clocks of two writers differ by less than the time between their grants",
 			Renewal: "1 lease request and 1 read, four in a lease: with 60 s about $0.1 a month at $0.4 per million, with 15 s $0.6",
 			Waiting: "1 read per poll: about $0.1 to $0.4 a month. The successor also asks for the lease with each poll and " +
 				"writes three times in a lease, at $5 per million: $0.9 to $3 a month",

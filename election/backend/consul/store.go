@@ -26,14 +26,15 @@ type store struct {
 // Traits says what Consul promises.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "consul", LeaseMin: s.options.LeaseMin, Guarantees: election.Guarantees{
-		Failover: "none: everything is decided by a quorum; a new leader of Consul lets all sessions begin again. " +
-			"An agent that leaves, as with SIGTERM unless leave_on_terminate is false, ends the sessions of those that use it: " +
-			"two lead until the first one's deadline, unless LockDelay is as long as the lease",
-		Clocks: "rates only, with a whole TTL in reserve: the servers wait twice as long as the candidate; " +
-			"a dead leader is replaced after two leases. The least lease is 10 s unless session_ttl_min " +
-			"of the servers says otherwise",
+		Failover: "none: everything is decided by a quorum; a new leader of Consul restarts all sessions. An " +
+			"agent that leaves, as with SIGTERM unless leave_on_terminate is false, ends the sessions of the " +
+			"candidates that use it: two lead until the first one's deadline, unless LockDelay is as long as " +
+			"the lease",
+		Clocks: "rates only, with a whole TTL in reserve: the servers wait twice as long as the candidate; a " +
+			"dead leader is replaced after two leases. The shortest lease is 10 s unless the servers' " +
+			"session_ttl_min says otherwise",
 		Token:   "index of the write that locked the key; goes back if the data is lost or restored into a new cluster",
-		Renewal: "one renewal, which is no write, one read by quorum and one list of keys",
+		Renewal: "one renewal, which is not a write, one quorum read and one list of keys",
 		Waiting: "one renewal and one read every third of the lease, one or two blocking queries; " +
 			"a hand-over wakes two candidates",
 		Notice: "watch",

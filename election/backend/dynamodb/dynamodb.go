@@ -85,8 +85,9 @@ func New(client *dynamodb.Client, options Options) (*record.Backend, error) {
 // Traits names the store and says what it depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "dynamodb", LeaseMin: time.Second, Guarantees: election.Guarantees{
-		Failover: "within a Region none: a write is on two of three zones before it is answered. Between Regions only strongly " +
-			"consistent global tables keep the promise; with all others every candidate uses the same Region",
+		Failover: "within a Region none: a write is in two of three zones before it is answered. Between " +
+			"Regions only strongly consistent global tables keep the promise; with all others every candidate " +
+			"must use the same Region",
 		Renewal: "1 PutItem: a write unit per started KB of the item, 1 to 4 with its history; with a lease of 10 s about " +
 			"$0.7 to $2.6 a month at $0.63 per million units",
 		Waiting: "1 consistent GetItem per poll: a read unit per started 4 KB; with polls every 2 s about $0.2 a month at " +

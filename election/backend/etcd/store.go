@@ -44,12 +44,13 @@ const leaseMin = 2 * time.Second
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "etcd", LeaseMin: leaseMin, Guarantees: election.Guarantees{
 		Failover: "none: everything is decided by a quorum; a new leader of etcd extends all leases",
-		Clocks:   "rates only: the candidate's and that of the server that leads, while it leads",
+		Clocks:   "rates only: those of the candidate's clock and, while it leads, of the leading server's",
 		Token: "create revision of the candidate's key; goes back if the data is lost or restored " +
 			"without --bump-revision",
-		Renewal: "one keep-alive and one read by quorum, no write",
-		Waiting: "one keep-alive every third of the lease, one read by quorum a lease, and two watches; a hand-over wakes one candidate",
-		Notice:  "watch",
+		Renewal: "one keep-alive and one quorum read, no write",
+		Waiting: "one keep-alive every third of the lease, one quorum read per lease, and two watches; a " +
+			"hand-over wakes one candidate",
+		Notice: "watch",
 	}}
 }
 

@@ -103,11 +103,12 @@ func (b *Backend) Traits() election.Traits {
 		LeaseMin: 100 * time.Millisecond,
 		Guarantees: election.Guarantees{
 			Failover: "there is none: one machine, one directory on a local disk",
-			Clocks:   "none: the kernel frees the lock of a process that has ended",
-			Token: "the state file, synced before it is given out; a damaged one elects nobody until it is restored; " +
-				"where it was lost, the wall clock in milliseconds, and more than the history tells of",
-			Renewal: "two looks at files, nothing is written",
-			Waiting: "one file and one watch of a directory",
+			Clocks:   "none: the kernel releases the lock of a process that has ended",
+			Token: "the state file, synced before a token is handed out; if it is damaged, nobody is elected " +
+				"until it is restored; if it was lost, the wall clock in milliseconds, and more than any in the " +
+				"history",
+			Renewal: "two files are read, nothing is written",
+			Waiting: "one file and one watch on a directory",
 			Notice:  "watch",
 		}}
 }

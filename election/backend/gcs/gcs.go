@@ -126,8 +126,9 @@ func New(client *http.Client, options Options) (*record.Backend, error) {
 // Traits names the store and says what it depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "gcs", LeaseMin: LeaseMin, Guarantees: election.Guarantees{
-		Failover: "none within the bucket's location, dual- and multi-regions too: every read sees what was answered. A bucket " +
-			"that is a copy of another is another election. Emulators that ignore conditions are refused",
+		Failover: "none within the bucket's location, including dual- and multi-regions: every read sees what " +
+			"was answered. A bucket that is a copy of another is another election. Emulators that ignore " +
+			"conditions are refused",
 		Renewal: "1 insert: with a lease of 10 s about $5 a month at $5 per million, with 30 s $1.8. An object takes about one " +
 			"write per second, and a lease has seven",
 		Waiting: "1 get per poll: with polls every 5 s about $0.2 a month at $0.4 per million. The successor also " +

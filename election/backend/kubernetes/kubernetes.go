@@ -168,13 +168,15 @@ func (s *store) Traits() election.Traits {
 		Guarantees: election.Guarantees{
 			Failover: "none: an API server answers a write when a quorum of etcd has it. Elections stall while there is no quorum; " +
 				"a restored backup of etcd may bring an old holder back",
-			Clocks: "rate only: a Lease expires when a candidate has seen it unchanged for a whole lease on its own clock",
-			Token: "last token + 1, or milliseconds since 1970 of the new holder's clock if that is more; kept in an annotation. " +
-				"Goes back if the Lease is deleted or restored and the new holder's clock is behind that of the last one by " +
-				"more than the time between their grants",
+			Clocks: "rates only: a Lease expires when a candidate has seen it unchanged for a whole lease by " +
+				"its own clock",
+			Token: "last token + 1, or milliseconds since 1970 by the new holder's clock if that is more; kept " +
+				"in an annotation. Goes back if the Lease is deleted or restored and the new holder's clock is " +
+				"behind the last holder's by more than the time between their grants",
 			Renewal: "one update (one write in etcd) and one read by the holder, four in a lease",
-			Waiting: "one watch on the Lease, which tells it; a read when there is something to do. The successor writes three times in a lease",
-			Notice:  "watch; polls every second where watching is not allowed",
+			Waiting: "one watch on the Lease, which delivers it; a read when there is something to do. The " +
+				"successor writes three times in a lease",
+			Notice: "watch; poll every 1 s if watching is not allowed",
 		},
 	}
 }

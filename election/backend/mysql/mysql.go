@@ -135,12 +135,13 @@ var errNegative = errors.New("mysql: Timeout and Poll must not be negative; leav
 // Traits names the store and says what it depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "mysql", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
-		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover; leaders go on if their row is there. " +
-			"A MariaDB server has to be restarted before it is promoted again. " +
-			"An asynchronous replica may forget grants, and so may semi-synchronous replication after its timeout: they have run out " +
-			"by then. An old primary that still takes writes from some clients elects a second leader. Galera: all candidates " +
-			"on one node. All candidates that share the table, of whatever election, need the same LeaseMax",
-		Renewal: "1 statement, 1 commit (with sync at innodb_flush_log_at_trx_commit=1)",
+		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover; leaders go on if their " +
+			"row is there. A MariaDB server has to be restarted before it is promoted again. Grants that an " +
+			"asynchronous replica, or semi-synchronous replication after its timeout, may have lost have run " +
+			"out by then. An old primary that still takes writes from some clients elects a second leader. " +
+			"Galera: all candidates must use one node. All candidates that share the table, in any election, " +
+			"need the same LeaseMax",
+		Renewal: "1 statement, 1 commit (with a sync if innodb_flush_log_at_trx_commit=1)",
 		Waiting: "1 select by primary key per poll",
 		Notice:  "poll every 500 ms, or Options.Poll",
 	}}

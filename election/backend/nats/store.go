@@ -44,12 +44,14 @@ var (
 // Traits names the store.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "nats", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
-		Failover: "3 replicas: goes on with the majority; forgets grants if most lose power at once and sync_interval is not always. " +
-			"1 replica: nobody is elected for LeaseMax (15 s) after its server has started again; leaders go on if their record is there. " +
-			"All candidates that share the bucket, of whatever election, need the same LeaseMax",
+		Failover: "3 replicas: goes on with the majority; loses grants if most lose power at once and " +
+			"sync_interval is not always. 1 replica: nobody is elected for LeaseMax (15 s) after its server has " +
+			"restarted; leaders go on if their record is there. All candidates that share the bucket, in any " +
+			"election, need the same LeaseMax",
 		Renewal: "1 message, stored by a majority of the replicas",
-		Waiting: "1 consumer of the bucket, which tells the records; a read when there is something to do. The successor writes three times in a lease",
-		Notice:  "watch; poll every 1 s while it is broken",
+		Waiting: "1 consumer of the bucket, which delivers the records; a read when there is something to do. " +
+			"The successor writes three times in a lease",
+		Notice: "watch; poll every 1 s while it is broken",
 	}}
 }
 

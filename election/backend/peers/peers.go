@@ -217,11 +217,13 @@ func (b *Backend) Traits() election.Traits {
 
 var guarantees = election.Guarantees{
 	Failover: "no store; a minority of members may die at any time; with half of them gone nobody leads",
-	Clocks:   "pace only: those of two members differ by 5 % at most",
-	Token:    "the Raft term, on the disks of a quorum; goes back only if a majority lose their directories and a new group is founded without its After",
-	Renewal:  "none of its own: the heartbeats of all elections go together, 2(n-1) messages a tenth of the lease",
-	Waiting:  "nothing while the leader sends heartbeats",
-	Notice:   "watch",
+	Clocks:   "rates only: those of two members differ by at most 5 %",
+	Token: "the Raft term, on the disks of a quorum; goes back only if a majority lose their directories and " +
+		"a new group is founded without After",
+	Renewal: "none of its own: the heartbeats of all elections go together, 2(n-1) messages every tenth of the " +
+		"lease",
+	Waiting: "nothing while the leader sends heartbeats",
+	Notice:  "watch",
 }
 
 var unsafeGuarantees = election.Guarantees{

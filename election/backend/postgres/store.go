@@ -42,13 +42,14 @@ var (
 // Traits names the store.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "postgres", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
-		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover; leaders go on if their row is there. " +
-			"An asynchronous standby may forget grants: they have run out by then. " +
-			"An old primary that still takes writes from some clients elects a second leader. " +
-			"All candidates that share the table, of whatever election, need the same LeaseMax",
+		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover; leaders go on if their " +
+			"row is there. Grants that an asynchronous standby may have lost have run out by then. An old " +
+			"primary that still takes writes from some clients elects a second leader. All candidates that " +
+			"share the table, in any election, need the same LeaseMax",
 		Renewal: "1 statement, 1 commit with sync, 1 NOTIFY",
-		Waiting: "1 connection that listens, and tells the record; a select when there is something to do. The successor writes three times in a lease",
-		Notice:  "watch (LISTEN); poll every 1 s where it cannot be received",
+		Waiting: "1 connection that listens and delivers the record; a select when there is something to do. " +
+			"The successor writes three times in a lease",
+		Notice: "watch (LISTEN); poll every 1 s if it cannot be received",
 	}}
 }
 

@@ -41,14 +41,15 @@ var (
 // Traits names the store.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "redis", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
-		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover, whatever was forgotten; leaders go on " +
-			"if their record is there. An old primary that is partitioned and still takes writes elects a second leader: " +
-			"set Replicas, or min-replicas-to-write. A primary that gets a replica again after repl-backlog-ttl (an hour) " +
-			"without one counts as one that has failed over. All candidates that share the hash, of whatever election, need " +
-			"the same LeaseMax",
-		Renewal: "1 script, and 1 append to the log if there is one",
-		Waiting: "1 connection that subscribes, and tells the record; a script when there is something to do. The successor writes three times in a lease",
-		Notice:  "watch (PUBLISH); poll every 1 s where it cannot be received",
+		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover, whatever was lost; " +
+			"leaders go on if their record is there. An old primary that is partitioned and still takes writes " +
+			"elects a second leader: set Replicas, or min-replicas-to-write. A primary that gets a replica " +
+			"again after repl-backlog-ttl (an hour) without one counts as having failed over. All candidates " +
+			"that share the hash, in any election, need the same LeaseMax",
+		Renewal: "1 script, and 1 append to the log if it has one",
+		Waiting: "1 connection that subscribes and delivers the record; a script when there is something to do. " +
+			"The successor writes three times in a lease",
+		Notice: "watch (PUBLISH); poll every 1 s if it cannot be received",
 	}}
 }
 

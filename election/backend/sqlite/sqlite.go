@@ -125,10 +125,10 @@ var errNegative = errors.New("sqlite: Timeout and Poll must not be negative; lea
 // Traits names the store and says what it depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "sqlite", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
-		Failover: "there is none: one machine, one file on a local disk. A process that is frozen within a write holds " +
-			"everybody up until it goes on or is killed; a copy put in place of the file under a leader elects a second " +
-			"one until the leader's next renewal",
-		Renewal: "1 transaction of one row; with WAL no sync, else two",
+		Failover: "there is none: one machine, one file on a local disk. A process that is frozen during a " +
+			"write blocks everybody until it resumes or is killed; if a copy replaces the file under a leader, " +
+			"two lead until the leader's next renewal",
+		Renewal: "1 transaction of one row; no sync with WAL, otherwise two",
 		Waiting: "1 select by primary key per poll",
 		Notice:  "poll every 100 ms, or Options.Poll",
 	}}

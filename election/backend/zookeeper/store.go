@@ -41,12 +41,14 @@ func (s *store) enter() bool {
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "zookeeper", LeaseMin: 100 * time.Millisecond, Guarantees: election.Guarantees{
 		Failover: "none: every grant is proved by a transaction that a quorum decides",
-		Clocks: "rates of the leading server and the holder within Options.ClockDriftPercent (5 %); with Apache's servers also " +
-			"a session of two ticks or more, which is their limit unless minSessionTimeout was lowered: in a shorter one a " +
-			"follower tells its leader of heartbeats too late, and two can lead",
-		Token:   "czxid of the candidate's znode; goes back only if the servers' data is lost or taken back",
+		Clocks: "the rates of the leading server's and the holder's clock within Options.ClockDriftPercent (5 " +
+			"%); with Apache's servers also a session of two ticks or more, which is their limit unless " +
+			"minSessionTimeout was lowered: in a shorter one a follower reports heartbeats to its leader too " +
+			"late, and two can lead",
+		Token: "czxid of the candidate's znode; goes back only if the servers' data is lost or restored from " +
+			"an older copy",
 		Renewal: "one transaction of 60 bytes and one read, every quarter of the lease",
-		Waiting: "a session and two watches; one wake-up a handover, however many wait",
+		Waiting: "a session and two watches; a hand-over wakes one candidate, however many wait",
 		Notice:  "watch",
 	}}
 }
