@@ -255,9 +255,9 @@ func (r *run) cancelRenewal(e elector.CancelRenew) {
 }
 
 var (
-	errNoAnswer = errors.New("the store has not answered in time")
-	errTooSlow  = errors.New("the store has not answered the renewal by then: " +
-		"if that happens again and again, the lease is too short for the way to the store")
+	errNoAnswer = errors.New("the store did not answer in time")
+	errTooSlow  = errors.New("the store did not answer the renewal in time: " +
+		"if this happens repeatedly, the lease is too short for the connection to the store")
 )
 
 // end cancels the function's context with a cause that says why.

@@ -282,7 +282,7 @@ func (o Options) validate(traits Traits) error {
 	}
 	switch {
 	case !traits.Exclusive && !o.MayOverlap:
-		return fmt.Errorf("%s may elect two leaders at once; set MayOverlap if the application can bear that", traits.Name)
+		return fmt.Errorf("%s may elect two leaders at once; set MayOverlap if the application can tolerate that", traits.Name)
 	case o.Lease < leaseMin || o.Lease > leaseMax:
 		return fmt.Errorf("lease %v: must be from %v to %v", o.Lease, leaseMin, leaseMax)
 	case o.Grace < 0 || o.Grace > o.Lease/2:

@@ -28,7 +28,7 @@ var (
 	ErrNotLeader = errors.New("this candidate does not lead")
 	// ErrRunning is returned by Run while another Run of the same Elector has
 	// not returned.
-	ErrRunning = errors.New("this elector is running already")
+	ErrRunning = errors.New("this elector is already running")
 	// ErrHeld matches the *HeldError of Try: another candidate leads.
 	ErrHeld = errors.New("another candidate leads")
 	// ErrNoCandidate is returned if no waiter has the wanted id.
@@ -37,7 +37,7 @@ var (
 	ErrNoLeader = errors.New("nobody leads")
 	// ErrResigning is returned if a transfer is requested from a leader that was asked to resign
 	// and has not done so yet.
-	ErrResigning = errors.New("the leader was asked to resign before")
+	ErrResigning = errors.New("the leader has already been asked to resign")
 	// ErrLeaseTooShort is returned by Leadership.Ensure if no renewal can leave as much time as
 	// was asked for.
 	ErrLeaseTooShort = errors.New("the lease is too short")

@@ -14,7 +14,7 @@ import (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errDamaged marks a file whose bytes are not those that were written.
-var errDamaged = errors.New("is damaged; restore it from a copy of later than the last leadership")
+var errDamaged = errors.New("is damaged; restore it from a copy made after the last leadership")
 
 const (
 	lockSuffix = ".lock" // never removed by this package

@@ -37,7 +37,7 @@ var (
 	// ErrNoToken says that a token was expected and there was none.
 	ErrNoToken = errors.New("no fencing token")
 	// ErrChanged means that what was to be replaced has changed in the meantime.
-	ErrChanged = errors.New("changed by somebody else meanwhile")
+	ErrChanged = errors.New("changed by somebody else in the meantime")
 )
 
 // StaleError tells which token was refused, and because of which. It matches

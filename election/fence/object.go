@@ -90,7 +90,7 @@ func UpdateObject(ctx context.Context, objects Objects, key string, token electi
 			return fmt.Errorf("fence %q: write: %w", key, err)
 		}
 	}
-	return fmt.Errorf("fence %q: %d writes in vain: %w", key, objectTries, ErrChanged)
+	return fmt.Errorf("fence %q: gave up after %d writes: %w", key, objectTries, ErrChanged)
 }
 
 // ReadObject returns what an object holds, or the zero ObjectContent if it does not exist.

@@ -114,7 +114,7 @@ func (s *SQL) Check(ctx context.Context, tx *sql.Tx, resource string, token elec
 		return fmt.Errorf("fence %q: token %d does not fit into a column of 64 bits", resource, token)
 	}
 	if s.dialect == MySQL && len(resource) > mysqlBytesMax {
-		return fmt.Errorf("fence: resource %.40q...: its name has %d bytes, at most %d are allowed with MySQL; use a sum of it",
+		return fmt.Errorf("fence: resource %.40q...: its name has %d bytes, at most %d are allowed with MySQL; use a hash of it",
 			resource, len(resource), mysqlBytesMax)
 	}
 	accepted, err := s.raise(ctx, tx, resource, token)

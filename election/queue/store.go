@@ -42,12 +42,12 @@ type Store interface {
 // Errors of a Store.
 var (
 	// ErrConflict means that something was changed in the meantime, and nothing was done.
-	ErrConflict = errors.New("it was changed meanwhile")
+	ErrConflict = errors.New("it was changed in the meantime")
 	// ErrNoHistory means that the history cannot be kept: there is no space for it, or another
 	// program uses its place.
 	ErrNoHistory = errors.New("the history cannot be kept")
 	// ErrReplaced means that another nomination has taken the place of this one.
-	ErrReplaced = errors.New("another candidate was chosen meanwhile")
+	ErrReplaced = errors.New("another candidate was chosen in the meantime")
 	// ErrForeign says why a hand-over is refused (queue-Q6).
 	ErrForeign = errors.New("candidates of other clients are waiting before it and cannot be moved; wait until " +
 		"they have led, or end them")
