@@ -50,16 +50,16 @@ func (f *Faulty) Heal() {
 	f.healed = make(chan struct{})
 }
 
-// LoseReplies loses the next n replies to an operation ("acquire", "renew",
-// "release" or "nominate"): it takes effect, the caller gets ErrFault.
+// LoseReplies loses the next n replies to an operation ("acquire", "renew", "release" or
+// "nominate"): the operation takes effect, but the caller gets ErrFault.
 func (f *Faulty) LoseReplies(operation string, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lose[operation] = n
 }
 
-// Delay makes every reply to an operation come late by d, until set again, and
-// deaf to its context: a late reply arrives even if nobody waits any more.
+// Delay delays every reply to an operation by d, until set again. The delay ignores the context:
+// a late reply arrives even if nobody waits any more.
 func (f *Faulty) Delay(operation string, d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,19 +15,19 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest/lostupdate"
 )
 
-// ReportsVariable names the environment variable with the directory that gets
-// the reports. It must be there.
+// ReportsVariable names the environment variable with the directory for the reports, which must
+// exist.
 const ReportsVariable = "CONCLAVE_REPORTS"
 
-// LeaseVariable names the environment variable with the least lease, such as
-// "3s", for machines that are busier than the suites expect.
+// LeaseVariable names the environment variable with the shortest lease to use, such as "3s", for
+// machines that are busier than the suites expect.
 const LeaseVariable = "CONCLAVE_SUITE_LEASE"
 
 // LostUpdatesVariable names the environment variable that asks for the
 // experiment with pauses and says how many seconds it takes, at least.
 const LostUpdatesVariable = "CONCLAVE_LOST_UPDATES_SECONDS"
 
-// Report is what a run of the suite has found, and what the backend promises.
+// Report is the result of a run of the suite, and what the backend promises.
 type Report struct {
 	// Suite is the name of the Go test that ran it.
 	Suite string `json:"suite"`

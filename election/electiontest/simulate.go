@@ -16,11 +16,10 @@ import (
 	"github.com/conclave-project/conclave/internal/bubble"
 )
 
-// Simulation lets candidates fight for one election on virtual time: clocks
-// run at different rates, by the whole drift that is allowed; links to the
-// store delay and lose requests and answers, bring them late and are cut.
-// Every leadership is held to the last moment of its deadline. In real time no
-// two may overlap, and tokens must grow.
+// Simulation makes candidates compete for one election in virtual time: clocks run at different
+// rates, up to the full allowed drift; links to the store delay and lose requests and answers,
+// deliver them late and are cut. Every leadership is held to the last moment of its deadline. In
+// real time no two may overlap, and tokens must grow.
 type Simulation struct {
 	// Begin starts a store, in the bubble of virtual time. It returns how a
 	// candidate opens its backend, over a link of its own and counting on a
@@ -29,8 +28,8 @@ type Simulation struct {
 	// Meddle, if not nil, is called now and then while elections go on, as an
 	// operator would do something to the store.
 	Meddle func(rng *rand.Rand)
-	// Damage says that Meddle takes away what the store must not lose. Then
-	// leaderships may overlap, and tokens grow all the same.
+	// Damage says that Meddle removes what the store must not lose. Then leaderships may overlap,
+	// but tokens must still grow.
 	Damage bool
 	// Elections is how many to simulate, in runs of 500. Candidates is how
 	// many take part, default 5.
@@ -62,8 +61,8 @@ func Simulate(t *testing.T, s Simulation) {
 	}
 }
 
-// VirtualClock is a clock on the time of a bubble of testing/synctest that runs
-// at another rate, 1 being the right one.
+// VirtualClock is a clock on the time of a testing/synctest bubble that runs at another rate, 1
+// being the correct one.
 func VirtualClock(rate float64) clock.Clock { return bubble.Clock(rate) }
 
 // BadLink is the way of one candidate to the store, in a simulation.
@@ -78,7 +77,7 @@ type BadLink struct {
 	asked time.Time
 }
 
-// ErrLink is what a call gets whose request or answer was lost.
+// ErrLink is the error of a call whose request or answer was lost.
 var ErrLink = errors.New("electiontest: the request or its answer was lost")
 
 // Pass makes a call over the link: it has its effect after a delay, once or not

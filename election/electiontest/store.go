@@ -14,10 +14,9 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Store is a store of leases in memory, the plainest correct backend: the
-// reference for the suite, and a backend for tests of programs that elect. It
-// gives a lease to the successor as soon as it has run out, or to the
-// candidate that the holder has nominated.
+// Store is a store of leases in memory, the simplest correct backend: the reference for the
+// suite, and a backend for tests of programs that elect. When a lease has run out, it grants it
+// at once to the successor, or to the candidate that the holder has nominated.
 type Store struct {
 	clock clock.Clock
 
@@ -46,8 +45,7 @@ type nominee struct {
 	err    error  // what it returned
 }
 
-// NewStore returns an empty store that counts on the given clock, nil being
-// that of this machine.
+// NewStore returns an empty store that uses the given clock; nil is that of this machine.
 func NewStore(c clock.Clock) *Store {
 	if c == nil {
 		c = clock.System()

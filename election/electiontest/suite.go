@@ -1,18 +1,16 @@
 // Package electiontest is the suite that every election backend passes.
 //
-// In goes a way to open the backend, out come the same tests with the same
-// faults for each: holders killed and frozen (real processes: the suite starts
-// the test binary again), runs of a command whose guardian is frozen or whose
-// pipes are full, user code that blocks and panics, replies lost and late, links
-// cut, stores that are slow or confirm nothing, release races, a hundred
-// candidates, tokens over thousands of elections, observers, hand-over to a
-// chosen candidate, operators, health; Strikes lists the faults. It judges by
-// what must always hold: nobody leads beside another, tokens grow, one loss
-// follows every election.
+// Given a way to open a backend, it runs the same tests with the same faults on each: holders
+// killed and frozen (real processes: the suite starts the test binary again), runs of a command
+// whose guardian is frozen or whose pipes are full, user code that blocks and panics, replies
+// lost and late, links cut, stores that are slow or confirm nothing, release races, a hundred
+// candidates, tokens over thousands of elections, observers, hand-over to a chosen candidate,
+// operators, health; Strikes lists the faults. It checks what must always hold: no two lead at
+// the same time, tokens grow, one loss follows every election.
 //
-// What a backend does not offer (Traits, Nominator, Operator) is not asked of
-// it, and the report of the run says so. The report is a file of JSON in the
-// directory that the environment variable CONCLAVE_REPORTS names.
+// What a backend does not offer (Traits, Nominator, Operator) is not tested, and the report of
+// the run says so. The report is a JSON file in the directory that the environment variable
+// CONCLAVE_REPORTS names.
 //
 // It also has a store in memory (Store) and faults on call around any backend
 // (Faulty), for tests of programs that elect.
@@ -30,44 +28,42 @@ import (
 
 // Suite says how to reach the backend under test.
 type Suite struct {
-	// Open opens a backend as another process would, all on the same store.
-	// It is closed with t.Cleanup by whatever opens it.
+	// Open opens a backend as another process would, all on the same store. It registers the
+	// closing of the backend with t.Cleanup.
 	Open func(t testing.TB, url string) election.Backend
 	// URL returns the address of an empty store, for Open and for Main.
 	URL func(t testing.TB) string
-	// OpenCut opens a backend whose link to the store can be cut for good, so
-	// that nothing of it reaches the store any more, also nothing that the
-	// backend does by itself to stay alive. Nil: through Proxy, or without
-	// one the calls only.
+	// OpenCut opens a backend whose link to the store can be cut for good, so that nothing of it
+	// reaches the store any more, including what the backend does by itself to stay alive. If
+	// nil, the suite uses Proxy, or without one cuts only the calls.
 	OpenCut func(t testing.TB, url string) (backend election.Backend, cut func())
-	// Proxy returns another address of the same store, on a link of its own
-	// that can be cut and whose traffic is counted. Nil where there is none.
+	// Proxy returns another address of the same store, on a link of its own that can be cut and
+	// whose traffic is counted. Nil if there is none.
 	Proxy func(t testing.TB, url string) (proxied string, link Link)
 	// OpenTroubled opens a backend whose store can be troubled, where there is
 	// no Proxy: a slow disk, for example. Nil: the calls of the backend.
 	OpenTroubled func(t testing.TB, url string) (election.Backend, Trouble)
 	// Connected: what OpenTroubled returns is a Stranding, too.
 	Connected bool
-	// Delete takes away all that the store keeps of an election, as an
-	// operator does who tidies up. Nil leaves the test of it out.
+	// Delete removes everything that the store keeps of an election, as an operator might. Nil
+	// skips its test.
 	Delete func(t testing.TB, url, election string)
-	// Held reports whether nobody can use the store, as somebody is in the middle of a write: a
-	// candidate that is frozen there holds all others up for as long, and so none is frozen
-	// then. Nil where the store itself never waits for a candidate.
+	// Held reports whether nobody can use the store because somebody is in the middle of a write.
+	// A candidate that is frozen at that moment would block all others, so the suite then freezes
+	// none. Nil if the store itself never waits for a candidate.
 	Held func(t testing.TB, url string) bool
-	// Left counts what the store keeps of candidates: sessions, leases, keys
-	// of the waiters. Nil leaves the test of it out.
+	// Left counts what the store keeps of candidates: sessions, leases, keys of the waiters. Nil
+	// skips its test.
 	Left func(t testing.TB, url string) int
-	// Restart kills the store and starts it again with what it keeps on disk.
-	// Nil leaves the test of it out; a store that forgets does so.
+	// Restart kills the store and starts it again with what it keeps on disk. Nil skips its test;
+	// a store that forgets does so.
 	Restart func(t testing.TB, url string)
 	// Store is the name and version of the store, for the report.
 	Store string
-	// Lease is the lease to test with: short, but longer than hiccups of a
-	// busy machine. Default 1 s; the environment variable CONCLAVE_SUITE_LEASE
-	// makes it longer.
+	// Lease is the lease to test with: short, but longer than the hiccups of a busy machine.
+	// Default 1 s; the environment variable CONCLAVE_SUITE_LEASE makes it longer.
 	Lease time.Duration
-	// Elections is over how many elections tokens are compared. Default 2000.
+	// Elections is the number of elections over which tokens are compared. Default 2000.
 	Elections int
 	// InMemory leaves out what needs a second process.
 	InMemory bool
@@ -79,10 +75,9 @@ type Suite struct {
 	recorder *recorder
 }
 
-// Link is a way to a store that can be cut. Methods may be called at any time.
+// Link is a connection to a store that can be cut. Methods may be called at any time.
 type Link interface {
-	// Cut lets nothing through any more, in either direction, and closes
-	// nothing; Heal ends it.
+	// Cut lets nothing through in either direction, but closes nothing; Heal ends it.
 	Cut()
 	Heal()
 	// CutReplies lets only requests through: they are carried out, and nobody
@@ -97,8 +92,8 @@ type Link interface {
 
 // Stranding is a way to a store, or to others, over connections.
 type Stranding interface {
-	// Strand lets the connections that there are die silently: what is
-	// sent on them is lost, and nobody is told. New ones work.
+	// Strand makes the existing connections fail silently: what is sent on them is lost, and
+	// nobody is told. New connections work.
 	Strand()
 }
 

@@ -10,13 +10,12 @@ import (
 // These strike the store, or the way of one candidate to it: answers that take
 // seconds, and answers that never come though the work is done.
 
-// Trouble is what can befall the way of one candidate to its store. Methods may
-// be called at any time.
+// Trouble makes the store, as one candidate sees it, slow or mute. Methods may be called at any
+// time.
 type Trouble interface {
-	// Slow makes every answer of the store come so much later, as if its disk
-	// took that long to sync.
+	// Slow delays every answer of the store by this much, as if its disk took that long to sync.
 	Slow(by time.Duration)
-	// Mute lets the store carry out what it is asked, and confirm nothing.
+	// Mute makes the store carry out requests without confirming them.
 	Mute()
 	// Heal ends both.
 	Heal()

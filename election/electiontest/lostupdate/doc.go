@@ -1,19 +1,18 @@
-// Package lostupdate is the experiment that Jepsen made with etcd's locks: some
-// processes take turns in leading, the leader reads, changes and writes
-// registers, and processes are stopped at random for longer than the lease. An
-// update that was acknowledged and is not in the history of the final value is
-// lost.
+// Package lostupdate repeats an experiment that Jepsen made with etcd's locks: some processes
+// take turns at leading, the leader reads, changes and writes registers, and processes are
+// stopped at random for longer than the lease. An update that was acknowledged and is not in the
+// history of the final value is lost.
 //
-// In goes how to start a process, out come the figures of three registers that
-// every leader updates in each turn:
+// Given a way to start a process, it returns the figures of three registers that every leader
+// updates in each turn:
 //
 //	naive    it is written without another look
 //	checked  the process looks whether it still leads, and then writes
 //	fenced   it refuses reads and writes with a token older than it has seen
 //
-// The register is a server of its own, which is never stopped. Reads carry the
-// token too: by its first read a new leader bars the old one, whose write could
-// else come between that read and the write that follows it.
+// The register is a server of its own, which is never stopped. Reads carry the token too: with
+// its first read a new leader bars the old one, whose write could otherwise come between that
+// read and the write that follows it.
 //
 // The wire is lines of text, so that processes in any language can take part:
 //
