@@ -27,8 +27,8 @@ func choose(waiters iter.Seq2[Candidate, error], id string) (Candidate, error) {
 	return Candidate{}, election.ErrNoCandidate
 }
 
-// Rival returns the first waiter of the highest priority above the given one
-// that could be nominated, and false for none.
+// Rival returns the first waiter with the highest priority above the given one that could be
+// nominated, and false if there is none.
 func Rival(waiters []Candidate, priority int) (rival Candidate, found bool) {
 	for _, c := range waiters {
 		if c.Foreign {

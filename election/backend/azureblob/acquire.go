@@ -50,8 +50,8 @@ const (
 	failed
 )
 
-// Acquire waits until it is this claim's turn and the lease is free,
-// then stores the next token.
+// Acquire waits until it is this claim's turn and the lease is free, and then stores the next
+// token.
 func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &candidate{backend: b, claim: claim, claimed: &claimed{stop: stop}, lease: leaseOf(claim),

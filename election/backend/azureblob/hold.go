@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// Renew renews the lease, and looks at the line beside it. A line that does
-// not answer holds no renewal up.
+// Renew renews the lease, and reads the line at the same time. A line that does not answer delays
+// no renewal.
 func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Grant, error) {
 	name := grant.Claim.Election
 	c := b.claimed(grant.Claim.Nonce)
@@ -60,8 +60,8 @@ func (b *Backend) lookAtLine(ctx context.Context, grant election.Grant, c *claim
 	}
 }
 
-// Release ends the lease, or hands it to a candidate that was nominated and is ready
-// or to the first to come, and takes the claim out of the line.
+// Release ends the lease, or hands it over to a candidate that was nominated and is ready, or to
+// the first to come, and removes the claim from the line.
 func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	claim := grant.Claim
 	c := b.claimed(claim.Nonce)
@@ -141,9 +141,9 @@ func (b *Backend) readyNext(ctx context.Context, name string, c *claimed) string
 
 var errNotReady = errors.New("the candidate could not warm up")
 
-// Nominate names the candidate in the line, and waits until it has become the
-// successor and said that it is ready. A candidate that sends no heartbeat
-// within half a lease counts as gone.
+// Nominate names the candidate in the line, and waits until it has become the successor and has
+// reported that it is ready. A candidate that sends no heartbeat within half a lease counts as
+// gone.
 func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string) error {
 	name := grant.Claim.Election
 	c := b.claimed(grant.Claim.Nonce)

@@ -15,8 +15,8 @@ import (
 // observeLease is the lease by which an observer chooses its polls.
 const observeLease = 30 * time.Second
 
-// Observe looks at both blobs again and again. A candidate that has
-// acquired the lease and not stored its token yet is not seen.
+// Observe polls both blobs. A candidate that has acquired the lease but not yet stored its token
+// is not seen.
 func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.View, error] {
 	return func(yield func(election.View, error) bool) {
 		o := observer{backend: b, name: name}
@@ -68,7 +68,7 @@ func (o *observer) look(ctx context.Context) (election.View, error) {
 	return view, nil
 }
 
-// Elections lists the locks.
+// Elections returns the names of all elections that have a lock.
 func (b *Backend) Elections(ctx context.Context) ([]string, error) {
 	prefix := b.options.Prefix + "/"
 	var names []string
@@ -97,8 +97,8 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Tenure, 
 	return election.OneByOne(found.state.History), nil
 }
 
-// Ask leaves a request in the line. The leader finds it when it renews: within
-// a quarter of its lease.
+// Ask leaves a request in the line. The leader finds it when it renews, within a quarter of its
+// lease.
 func (b *Backend) Ask(ctx context.Context, name string, request election.Request) error {
 	found, err := b.readLock(ctx, name)
 	switch token := found.state.Token; {

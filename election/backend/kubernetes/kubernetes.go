@@ -160,7 +160,7 @@ func connect(config *rest.Config, protocols ...string) (*rest.RESTClient, *http.
 	return client, transport, err
 }
 
-// Traits says what a Lease rests on.
+// Traits says what a Lease depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{
 		Name:     "kubernetes",
