@@ -327,7 +327,7 @@ func shadows(t *testing.T, how migrating) {
 	_, _, err = c.Create(t.Context(), "/odd", nil, client.CreateOptions{})
 	must(t, err)
 	m.onError = func(line string) {
-		if !strings.Contains(line, "observes from zxid") || armed.Swap(true) {
+		if !strings.Contains(line, "observing from zxid") || armed.Swap(true) {
 			return
 		}
 		for range 50 { // one may lie across two reads of the proxy

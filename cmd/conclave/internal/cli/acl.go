@@ -29,7 +29,7 @@ func ParseACL(text string) ([]zk.ACL, error) {
 		for _, letter := range rest[last+1:] {
 			bit, known := permLetters[letter]
 			if !known {
-				return nil, fmt.Errorf("%q in %q is none of c d r w a: %w", letter, entry, zk.ErrInvalidACL)
+				return nil, fmt.Errorf("%q in %q is not one of c d r w a: %w", letter, entry, zk.ErrInvalidACL)
 			}
 			perms |= bit
 		}

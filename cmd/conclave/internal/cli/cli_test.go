@@ -20,7 +20,7 @@ func TestEveryErrorHasAHintAndACode(t *testing.T) {
 	}{
 		{nil, ExitOK, ""},
 		{fmt.Errorf("get /a: %w", zk.ErrNoNode), ExitNotFound, "conclave ls"},
-		{&client.Error{Op: zk.OpSetData, Path: "/a", Err: zk.ErrConnectionLoss, Outcome: client.Unknown}, ExitNoServer, "may have happened or not"},
+		{&client.Error{Op: zk.OpSetData, Path: "/a", Err: zk.ErrConnectionLoss, Outcome: client.Unknown}, ExitNoServer, "may or may not have happened"},
 		{&client.Error{Op: zk.OpGetData, Path: "/a", Err: zk.ErrConnectionLoss, Outcome: client.NotApplied}, ExitNoServer, "no server answers"},
 		{fmt.Errorf("dial: %w", context.DeadlineExceeded), ExitNoServer, "no server answers"},
 		{Usage("do that", "not %s", "this"), ExitUsage, "do that"},

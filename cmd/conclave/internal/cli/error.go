@@ -89,7 +89,7 @@ func explain(err error) (hint string, exit int) {
 	}
 	var refused *client.Error
 	if errors.As(err, &refused) && refused.Outcome == client.Unknown {
-		return "the write may have happened or not: look with `conclave stat` before you repeat it", ExitNoServer
+		return "the write may or may not have happened: check with `conclave stat` before you repeat it", ExitNoServer
 	}
 	for _, known := range hints {
 		if errors.Is(err, known.err) {
@@ -107,25 +107,25 @@ var hints = []struct {
 }{
 	{zk.ErrNoNode, "`conclave ls` of the parent shows what is there; create -p makes missing parents", ExitNotFound},
 	{zk.ErrNodeExists, "`conclave set` changes the data of a znode that exists", ExitFailed},
-	{zk.ErrNotEmpty, "rm -r deletes a znode with all below it", ExitFailed},
+	{zk.ErrNotEmpty, "rm -r deletes a znode and everything below it", ExitFailed},
 	{zk.ErrBadVersion, "somebody else changed it: read it again with `conclave stat`, or leave --version out", ExitFailed},
 	{zk.ErrNoAuth, "give the credential that the ACL asks for: --auth digest:USER:PASSWORD, --jaas FILE for sasl, or --tls-cert for x509", ExitFailed},
 	{zk.ErrAuthFailed, "the server does not know the scheme or refuses the credential: --auth digest:USER:PASSWORD, or --jaas FILE", ExitFailed},
-	{zk.ErrSessionClosedRequireSASL, "the server wants a proof of who you are first: --auth digest:USER:PASSWORD, a certificate with zk+tls:// and --tls-cert, or --jaas FILE", ExitFailed},
+	{zk.ErrSessionClosedRequireSASL, "the server requires authentication: --auth digest:USER:PASSWORD, a certificate with zk+tls:// and --tls-cert, or --jaas FILE", ExitFailed},
 	{zk.ErrInvalidACL, "write an ACL as world:anyone:cdrwa, digest:USER:HASH:cdrwa or auth::cdrwa (with --auth)", ExitUsage},
 	{zk.ErrNoChildrenForEphemerals, "choose a parent that is not ephemeral", ExitFailed},
 	{zk.ErrQuotaExceeded, "the quota of a parent is used up: delete something, or raise it with `conclave quota set`", ExitFailed},
-	{zk.ErrNotReadOnly, "the server takes no writes now: its disk may be full (`conclave status`), or it is partitioned from its ensemble", ExitFailed},
-	{zk.ErrUnimplemented, "the server does not serve this operation: TTL znodes need extendedTypesEnabled=true there", ExitFailed},
+	{zk.ErrNotReadOnly, "the server accepts no writes now: its disk may be full (`conclave status`), or it is partitioned from its ensemble", ExitFailed},
+	{zk.ErrUnimplemented, "the server does not support this operation: TTL znodes need extendedTypesEnabled=true there", ExitFailed},
 	{zk.ErrReconfigDisabled, "set reconfigEnabled=true in the server's configuration", ExitFailed},
-	{client.ErrRequestTooLong, "znodes are meant to be small: store a reference to what is larger, or split it", ExitFailed},
+	{client.ErrRequestTooLong, "znodes are meant to be small: store a reference to larger data, or split it", ExitFailed},
 	{client.ErrReplyTooLong, "`conclave stat` shows how many children and bytes the znode has; no more than 256 MiB come in one reply", ExitFailed},
 	{zk.ErrBadArguments, "paths begin with / and have no empty, . or .. segments; conclave COMMAND --help shows the rest", ExitUsage},
 	{zk.ErrSessionExpired, "the server forgot the session because it received nothing for too long: try again", ExitNoServer},
 	{zk.ErrConnectionLoss, NoServerHint, ExitNoServer},
 	{context.DeadlineExceeded, NoServerHint, ExitNoServer},
-	{fs.ErrPermission, "run it as the user to whom the files belong", ExitFailed},
-	{context.Canceled, "it was interrupted; call it again", ExitFailed},
+	{fs.ErrPermission, "run it as the user who owns the files", ExitFailed},
+	{context.Canceled, "it was interrupted: run it again", ExitFailed},
 }
 
 // NoServerHint is what to do when no server answers.

@@ -59,7 +59,7 @@ func ParseStore(text string) (Store, error) {
 			return Store{}, Usage(storeForms, "store %q is not file:///DIR", redact.URL(text))
 		}
 		if u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#") {
-			return Store{}, Usage("in the name of a directory write %3F for ? and %23 for #", "store %q has something after its directory", redact.URL(text))
+			return Store{}, Usage("in the name of a directory, write %3F for ? and %23 for #", "store %q has something after its directory", redact.URL(text))
 		}
 		return Store{Scheme: "file", URL: text, Dir: u.Path}, nil
 	}
@@ -83,7 +83,7 @@ func Servers(flag string) (Store, error) {
 		return Store{}, err
 	}
 	if store.Scheme == "http" || store.Scheme == "https" {
-		return Store{}, Usage("write HOST:PORT, or zk://HOST:PORT, with the port for clients", "%q is not the address of a server for clients: that is no HTTP", redact.URL(flag))
+		return Store{}, Usage("write HOST:PORT, or zk://HOST:PORT, with the port for clients", "%q is not the address of a server for clients: their protocol is not HTTP", redact.URL(flag))
 	}
 	if store.Scheme != "zookeeper" {
 		return Store{}, Usage("name a server with --server HOST:PORT", "store %q has no znodes", redact.URL(flag))

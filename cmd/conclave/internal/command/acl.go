@@ -39,10 +39,10 @@ func newACLGet() *cobra.Command {
 		Short: "Print who may do what with a znode",
 		Example: `  conclave acl get /app
   conclave acl get /app -o json`,
-		Long: `Prints the access control list of a znode, one entry scheme:id:perms a line, as
-acl set takes them: create, delete, read, write, admin (which is to replace the
-list). A server shows the hash in digest entries to those alone who may change
-the list.`,
+		Long: `Prints the access control list of a znode, one entry scheme:id:perms per line, in
+the form that acl set takes. The permissions are create, delete, read, write and
+admin (to replace the list). A server shows the hash in a digest entry only to
+clients that may change the list.`,
 		Args: takes(0, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return n.session(c, func(ctx context.Context, s *session) error {
@@ -82,15 +82,15 @@ func newACLSet() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set PATH ACL...",
 		Short: "Replace who may do what with a znode",
-		Long: `Replaces the access control list of a znode by the entries scheme:id:perms, with
-commas or spaces between them. Schemes: world:anyone, ip:ADDRESS/BITS,
-digest:USER:HASH, x509:NAME, sasl:NAME, and auth, which stands for all that
---auth shows. Permissions: create, delete, read, write, admin. The version is
-that of the list (aclVersion of conclave stat).
+		Long: `Replaces the access control list of a znode by entries scheme:id:perms, separated
+by commas or spaces. Schemes: world:anyone, ip:ADDRESS/BITS, digest:USER:HASH,
+x509:NAME, sasl:NAME, and auth, which stands for all credentials of --auth.
+Permissions: create, delete, read, write, admin. The version is that of the list
+(aclVersion of conclave stat).
 
-With -r the same list replaces those of all znodes below PATH, as they are when
-it begins: PATH first, then from the top down, each by itself. What /zookeeper
-has below it is the servers' own and is left out, unless PATH is there.`,
+With -r, the list also replaces those of all znodes that are below PATH when the
+command begins: PATH first, then from the top down, one at a time. Znodes below
+/zookeeper belong to the servers and are left out, unless PATH is one of them.`,
 		Example: `  conclave acl set /app world:anyone:r ip:10.0.0.0/8:cdrwa
   conclave acl set /app auth::cdrwa --auth digest:bob:secret --version 0
   conclave acl set -r /app world:anyone:cdrwa`,
@@ -107,7 +107,7 @@ has below it is the servers' own and is left out, unless PATH is there.`,
 	}
 	v.add(c)
 	c.Flags().Int32Var(&v.version, "version", -1, "only if the list of PATH has this version")
-	c.Flags().BoolVarP(&v.recursive, "recursive", "r", false, "all znodes below PATH as well")
+	c.Flags().BoolVarP(&v.recursive, "recursive", "r", false, "replace the lists of all znodes below PATH as well")
 	return c
 }
 

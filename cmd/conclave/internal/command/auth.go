@@ -41,8 +41,8 @@ func (f *fileFlag) path() string {
 }
 
 func (f *authFlags) add(c *cobra.Command, shown string) {
-	c.Flags().StringArrayVar(&f.auth, "auth", nil, "credential to show"+shown+", as digest:user:password; may be repeated. Other users of this machine can see it: keep one that matters in --auth-file")
-	f.authFile.add(c, "auth-file", "CONCLAVE_AUTH_FILE", "`FILE` with such credentials, one a line")
+	c.Flags().StringArrayVar(&f.auth, "auth", nil, "credential to show"+shown+", as digest:user:password; may be repeated. Other users of this machine can see it: keep important ones in --auth-file")
+	f.authFile.add(c, "auth-file", "CONCLAVE_AUTH_FILE", "`FILE` with such credentials, one per line")
 }
 
 // given is the flag that is set, "" for none.

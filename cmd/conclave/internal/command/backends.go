@@ -107,7 +107,7 @@ var backends = []kind{
 	backend[*peers.Backend]("peers", "peers://a@10.0.0.1:7400,b@10.0.0.2:7400,c@10.0.0.3:7400?dir=/var/lib/app",
 		"no store: the processes elect among themselves, the first named is this one; for run, lock and elect", openPeers).byMembers(),
 	withSDK("etcd", "etcd://etcd1:2379,etcd2:2379/elections",
-		"etcd, in the queue that etcdctl elect stands in too; as whom by ETCDCTL_USER, TLS by ETCDCTL_CACERT, _CERT, _KEY").showsLine().servedAt("2379"),
+		"etcd, in the queue that etcdctl elect uses too; user by ETCDCTL_USER, TLS by ETCDCTL_CACERT, _CERT, _KEY").showsLine().servedAt("2379"),
 	withSDK("consul", "consul://127.0.0.1:8500/elections",
 		"a key and a session, shared with consul lock; token and TLS by CONSUL_HTTP_TOKEN and its like").showsLine().servedAt("8500"),
 	withSDK("kubernetes", "kubernetes://NAMESPACE?context=NAME",
@@ -127,7 +127,7 @@ var backends = []kind{
 	withSDK("sqlite", "sqlite:///var/lib/app/elections.db",
 		"a table of a SQLite database on a local disk, for the processes of one machine"),
 	withSDK("redis", "redis://redis1:6379/0",
-		"one primary of Redis, or Valkey; rediss:// with TLS; what a failover can do stands in docs/backends.md").orAs("rediss").servedAt("6379"),
+		"one primary of Redis, or Valkey; rediss:// with TLS; docs/backends.md says what a failover can do").orAs("rediss").servedAt("6379"),
 	withSDK("nats", "nats://nats1:4222,nats2:4222/?replicas=3",
 		"keys of a JetStream bucket; credentials by creds=FILE or NATS_CREDS").servedAt("4222"),
 }

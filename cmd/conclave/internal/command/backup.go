@@ -23,13 +23,13 @@ import (
 func newBackup() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backup",
-		Short: "Copy the data of a running server, so that any moment can be restored",
+		Short: "Back up a running server, so that any moment can be restored",
 		Example: `  conclave backup take /backup --config /etc/zookeeper/zoo.cfg
   conclave backup list /backup`,
 		Long: `A backup is a set of files that never change: snapshots, and the log between
-them. It grows with every take by what is new, and each state that the ensemble
-passed through since the first one can be restored, by zxid or by time. Each
-file, unpacked with gunzip, is one of ZooKeeper's.
+them. Every take adds what is new. Each state of the ensemble since the first
+take can be restored, by zxid or by time. Each file, unpacked with gunzip, is a
+ZooKeeper file.
 
 ` + placesAbout,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -59,19 +59,18 @@ func newBackupTake() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "take BACKUP",
 		Short: "Add what is new to a backup",
-		Long: `Copies what the log of a server has got since the last take, and its newest
-snapshot where that is needed, to BACKUP: a directory, or the URL of an object
-store. It runs beside the server, on its machine, as often as wanted (from cron,
-say), and any server of the ensemble may do so, Apache's as well. With
---recipient what is written is encrypted; then --identity has to be given as
-well, or --verify=false.
+		Long: `Copies to BACKUP (a directory, or the URL of an object store) what was added to
+a server's log since the last take, and its newest snapshot if that is needed.
+Run it on the server's machine as often as you like, for example from cron. Any
+server of the ensemble will do, Apache's too. --recipient encrypts what is
+written; then --identity or --verify=false is needed as well.
 
-Only what is committed is taken: the server is asked up to where that is, by the
-four-letter word srvr. With --stopped nobody is asked: that is for a server that
-runs alone, or for the one with the newest data of an ensemble that is stopped.
+Only committed transactions are copied: the server is asked for the last one
+with the four-letter word srvr. --stopped asks nobody. Use it for a standalone
+server, or for the server with the newest data of a stopped ensemble.
 
-The exit code is 5 if the data contradicts the backup, or what was written does
-not lead to the same tree.`,
+The exit code is 5 if the data contradicts the backup, or if what was written
+does not lead to the same tree.`,
 		Example: `  conclave backup take /backup -c /etc/zookeeper/conf/zoo.cfg
   conclave backup take /backup --dir /var/lib/zookeeper --server localhost:2181 --keep-for 720h
   conclave backup take s3://my-bucket/zk -c zoo.cfg --recipient age1... --verify=false`,
@@ -83,14 +82,14 @@ not lead to the same tree.`,
 	v.keys.addWriting(c)
 	v.settings.add(c)
 	f := c.Flags()
-	f.StringVar(&v.dir, "dir", "", "dataDir of the server, where --config does not say it")
-	f.StringVar(&v.logDir, "log-dir", "", "dataLogDir, where it is another directory")
+	f.StringVar(&v.dir, "dir", "", "dataDir of the server, without --config")
+	f.StringVar(&v.logDir, "log-dir", "", "dataLogDir, if it is another directory")
 	f.StringVarP(&v.server, "server", "s", "", "host:port of this server (default: the client port of --config on this host)")
-	f.BoolVar(&v.stopped, "stopped", false, "the server is stopped, and all in its log is committed")
-	f.BoolVar(&v.snapshot, "snapshot", false, "copy a snapshot even if the log would do")
-	f.DurationVar(&v.every, "snapshot-every", 24*time.Hour, "copy a newer snapshot when the last is so old: restoring reads the log from there; 0 is never")
-	f.DurationVar(&v.keep, "keep-for", 0, "remove afterwards what no state of the last so long needs; 0 keeps all")
-	f.BoolVar(&v.verify, "verify", true, "load the last state from the backup afterwards and compare its digest; it takes the memory of a server")
+	f.BoolVar(&v.stopped, "stopped", false, "the server is stopped, and everything in its log is committed")
+	f.BoolVar(&v.snapshot, "snapshot", false, "copy a snapshot even if the log is enough")
+	f.DurationVar(&v.every, "snapshot-every", 24*time.Hour, "copy a newer snapshot when the last one is this old: a restore reads the log from there; 0 means never")
+	f.DurationVar(&v.keep, "keep-for", 0, "afterwards, remove files that are not needed for the states of this last period; 0 keeps all")
+	f.BoolVar(&v.verify, "verify", true, "afterwards, load the last state from the backup and compare its digest; needs as much memory as a server")
 	f.DurationVar(&v.timeout, "timeout", 10*time.Second, "how long to wait for the server")
 	return c
 }
@@ -101,7 +100,7 @@ func (v *backupTaking) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	if v.every < 0 || v.keep < 0 {
-		return cli.Usage("write for example 24h", "--snapshot-every and --keep-for are not negative")
+		return cli.Usage("write for example 24h", "--snapshot-every and --keep-for must not be negative")
 	}
 	if err := readyPlace(args[0]); err != nil {
 		return err
@@ -119,7 +118,7 @@ func (v *backupTaking) run(c *cobra.Command, args []string) error {
 	}
 	defer unlockPlace()
 	if v.verify && place.Seals() && !place.Reads() {
-		return cli.Usage("give the --identity that decrypts it as well, or say --verify=false: `conclave backup verify` does that elsewhere",
+		return cli.Usage("also give the --identity that decrypts it, or --verify=false, and run `conclave backup verify` elsewhere",
 			"what is encrypted for others cannot be verified here")
 	}
 	b, err := backup.Open(ctx, place)
@@ -140,7 +139,7 @@ func (v *backupTaking) run(c *cobra.Command, args []string) error {
 	}
 	if v.keep > 0 {
 		if _, err := b.Keep(ctx, time.Now(), v.keep); err != nil {
-			return cli.Failed(err, "what was taken is safe; `conclave backup prune` tries it again")
+			return cli.Failed(err, "what was taken is safe; `conclave backup prune` removes again")
 		}
 	}
 	answer := takenAnswer{taken.Snapshot, append([]string{}, taken.Logs...), taken.Transactions, taken.Bytes, taken.Last.String(), taken.Gap, ""}
@@ -174,7 +173,7 @@ func (v *backupTaking) source() (s backup.Source, unlock func(), err error) {
 		cfg.DataLogDir = v.logDir
 	}
 	if cfg.DataDir == "" {
-		return s, nil, cli.Usage("--config names the zoo.cfg of the server, --dir its dataDir", "which server?")
+		return s, nil, cli.Usage("name the zoo.cfg of the server with --config, or its dataDir with --dir", "no server is named")
 	}
 	s = backup.Source{FS: cfg.FS, BufferBytesMax: cfg.ReadBytesMax(), PayloadBytesMax: cfg.ReadBytesMax(), Now: time.Now}
 	s.SnapDir, s.LogDir = datadir.Options{DataDir: cfg.DataDir, LogDir: cfg.DataLogDir}.Directories()
@@ -186,7 +185,7 @@ func (v *backupTaking) source() (s backup.Source, unlock func(), err error) {
 		address = ownAddress(cfg.ClientAddr)
 	}
 	if address == "" { // cli.Servers would take another one
-		return s, nil, cli.Usage("--server zk+tls://HOST:PORT names this server, with --tls-ca for the authority of its certificate; --stopped if it is stopped",
+		return s, nil, cli.Usage("name this server with --server zk+tls://HOST:PORT, and the authority of its certificate with --tls-ca; or give --stopped if it is stopped",
 			"no clientPort is known, at which the server could be asked what is committed")
 	}
 	target, err := cli.Servers(address)
@@ -214,7 +213,7 @@ func (v *backupTaking) stoppedSource(s backup.Source) (backup.Source, func(), er
 	lock, err := s.FS.Lock(s.SnapDir)
 	switch {
 	case errors.Is(err, vfs.ErrLocked):
-		return s, nil, cli.Failed(fmt.Errorf("%s: %w", s.SnapDir, err), "the server runs: leave out --stopped")
+		return s, nil, cli.Failed(fmt.Errorf("%s: %w", s.SnapDir, err), "the server is running: leave out --stopped")
 	case err != nil:
 		return s, nil, failedOn(err, "--config names the zoo.cfg of the server, --dir its dataDir, which holds version-2")
 	}
@@ -240,14 +239,14 @@ func committed(ctx context.Context, a asker, address string) (zk.Zxid, error) {
 	text, err := a.fourLetterWord(ctx, address, "srvr")
 	if err != nil {
 		return 0, &cli.Error{Err: fmt.Errorf("ask %s: %w", address, err), Exit: cli.ExitNoServer,
-			Hint: "--server names the server whose directory it is; --stopped if it is stopped"}
+			Hint: "name the server whose directory it is with --server, or give --stopped if it is stopped"}
 	}
 	said := pairs(text, ": ")
 	switch said["Mode"] {
 	case "leader", "follower", "observer", "standalone":
 	default:
-		return 0, &cli.Error{Err: fmt.Errorf("%s serves nobody (%s)", address, strings.TrimSpace(text)), Exit: cli.ExitNoServer,
-			Hint: "what is committed is known when a leader is elected: try again then"}
+		return 0, &cli.Error{Err: fmt.Errorf("%s is not serving (%s)", address, strings.TrimSpace(text)), Exit: cli.ExitNoServer,
+			Hint: "try again when a leader is elected: only then is it known what is committed"}
 	}
 	zxid, err := strconv.ParseInt(strings.TrimPrefix(said["Zxid"], "0x"), 16, 64)
 	if err != nil {
@@ -266,9 +265,9 @@ func explainTake(err error) error {
 	case errors.As(err, new(*datadir.LogElsewhere)):
 		return cli.Failed(err, "--log-dir names the dataLogDir of the server; --config takes it from zoo.cfg")
 	case errors.Is(err, backup.ErrOtherHistory):
-		return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "it is of another ensemble, or that was restored or made again since: begin a new backup in an empty directory"}
+		return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "it belongs to another ensemble, or the ensemble was restored or created again since: begin a new backup in an empty directory"}
 	case vfs.IsTooLong(err):
-		return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "say --max-buffer, or --config with the zoo.cfg that sets jute.maxbuffer"}
+		return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "give --max-buffer, or --config with the zoo.cfg that sets jute.maxbuffer"}
 	case vfs.IsCorruption(err):
 		return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "`conclave check` reads the whole directory; see \"Recovery\" in docs/operations.md"}
 	}
@@ -282,7 +281,7 @@ func (v *backupTaking) prove(ctx context.Context, b *backup.Backup, taken backup
 	}
 	state, err := b.Load(ctx, backup.Moment{})
 	if err == nil && state.Mismatches > 0 {
-		err = fmt.Errorf("after %s the tree has not the digest that the leader noted", state.FirstMismatch)
+		err = fmt.Errorf("after %s the tree does not have the digest that the leader noted", state.FirstMismatch)
 	}
 	if errors.Is(err, backup.ErrOutside) {
 		return cli.Failed(fmt.Errorf("nothing can be restored yet: %w", err),
@@ -293,17 +292,17 @@ func (v *backupTaking) prove(ctx context.Context, b *backup.Backup, taken backup
 	}
 	if err != nil {
 		return &cli.Error{Err: fmt.Errorf("verify the backup: %w", err), Exit: cli.ExitDamaged,
-			Hint: "`conclave check` reads the server's directory; take the backup of another server, into a new directory"}
+			Hint: "read the server's directory with `conclave check`; back up another server, into a new directory"}
 	}
 	return nil
 }
 
 func takenText(w io.Writer, t *backup.Taken) error {
 	if t.Gap {
-		fmt.Fprintln(w, "the server's log does not continue the last take (it was purged, or the leader has sent its state): the states between are lost; take more often, or purge less")
+		fmt.Fprintln(w, "the server's log does not continue the last take (it was purged, or the leader sent its state): the states in between are lost; take more often, or purge less")
 	}
 	if t.Committed != 0 {
-		fmt.Fprintf(w, "the server has committed zxid %s, and its log ends before: if the next take says so too, name its dataLogDir by --log-dir\n", t.Committed)
+		fmt.Fprintf(w, "the server has committed zxid %s, but its log ends before: if the next take says so too, name its dataLogDir with --log-dir\n", t.Committed)
 	}
 	if t.Snapshot == "" && t.Transactions == 0 {
 		_, err := fmt.Fprintf(w, "nothing new: the backup ends at zxid %s\n", t.Last)
@@ -348,13 +347,14 @@ func newBackupList() *cobra.Command {
 	var keys backupKeys
 	c := &cobra.Command{
 		Use:     "list BACKUP",
-		Short:   "Say which states a backup can restore",
+		Short:   "Print which states a backup can restore",
 		Example: `  conclave backup list /backup`,
-		Long: `Lists, for each snapshot of the backup, from which moment to which every state
-can be restored. Where a line ends before the next begins, the log of the server
-did not continue the take before. Times are of the transactions, by the leaders'
-clocks; where nothing is known from before a snapshot, FROM is when it was copied.
-Of an encrypted backup --identity lets FROM be read: without it, it is that time.`,
+		Long: `Prints a line for each snapshot of the backup: every state between FROM and TO
+can be restored. If a line ends before the next one begins, the server's log did
+not continue the take before. Times are those of the transactions, by the clocks
+of the leaders; if nothing is known from before a snapshot, FROM is when it was
+copied. For an encrypted backup, FROM is also that time unless --identity is
+given.`,
 		Args: takes(0, "BACKUP"),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, b, err := output.readBackup(c, &keys, args[0])
@@ -404,11 +404,11 @@ func newBackupVerify() *cobra.Command {
 		Use:     "verify BACKUP",
 		Short:   "Load all of a backup and compare every digest",
 		Example: `  conclave backup verify /backup`,
-		Long: `Loads every snapshot, replays every transaction, and compares the digest of the
-tree after each with the one that the leader noted, and each snapshot with the
-tree to which the one before leads. It takes the memory of a server. The exit
-code is 5 if something is damaged. Where states are missing in between, it says
-so: the log was purged before it was taken, or a file of the backup is gone.`,
+		Long: `Loads every snapshot and replays every transaction. It compares the digest of the
+tree after each transaction with the one that the leader noted, and each snapshot
+with the tree to which the one before leads. It needs as much memory as a server.
+It reports missing states: the log was purged before it was taken, or a file of
+the backup is gone. The exit code is 5 if something is damaged.`,
 		Args: takes(0, "BACKUP"),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, b, err := output.readBackup(c, &keys, args[0])
@@ -423,7 +423,7 @@ so: the log was purged before it was taken, or a file of the backup is gone.`,
 			}
 			if err != nil {
 				return &cli.Error{Err: fmt.Errorf("verify %s: %w", redact.URL(args[0]), err), Exit: cli.ExitDamaged,
-					Hint: "what is before the damage can be restored; begin a new backup"}
+					Hint: "the states before the damage can be restored; begin a new backup"}
 			}
 			ranges, err := b.TimedRanges(c.Context())
 			if err != nil {
@@ -455,10 +455,10 @@ func newBackupPrune() *cobra.Command {
 	var keep time.Duration
 	c := &cobra.Command{
 		Use:     "prune BACKUP --keep-for TIME",
-		Short:   "Remove what no recent state needs",
+		Short:   "Remove files that no recent state needs",
 		Example: `  conclave backup prune /backup --keep-for 720h`,
-		Long: `Removes the files without which every state of the last so long can still be
-restored: counted from now, or from the last transaction in it, if that was before.
+		Long: `Removes the files that are not needed to restore the states of the last TIME,
+counted from now, or from the last transaction in the backup if that is older.
 The newest snapshot, and the log after it, always stay.`,
 		Args: takes(0, "BACKUP"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -495,7 +495,7 @@ The newest snapshot, and the log after it, always stay.`,
 		},
 	}
 	output.add(c)
-	c.Flags().DurationVar(&keep, "keep-for", 0, "how far back states are wanted, as 720h")
+	c.Flags().DurationVar(&keep, "keep-for", 0, "how far back states can be restored, as 720h")
 	_ = c.MarkFlagRequired("keep-for")
 	return c
 }

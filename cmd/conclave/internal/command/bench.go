@@ -38,11 +38,11 @@ func newBench() *cobra.Command {
 	v := &bench{}
 	c := &cobra.Command{
 		Use:   "bench [WORKLOAD...]",
-		Short: "Put load on servers and measure",
+		Short: "Put load on servers and measure them",
 		Long: `Puts load on any ZooKeeper: each connection keeps a window of requests in
-flight. The workloads are get, set, create and mix; without a name, all of
-them in turn. The znodes are made below --prefix and removed at the end.
-make bench-compare starts Apache ZooKeeper and Conclave itself and compares.`,
+flight. The workloads are get, set, create and mix; without a name, all run one
+after another. The znodes are created below --prefix and removed at the end.
+make bench-compare starts Apache ZooKeeper and Conclave, and compares them.`,
 		Example: `  conclave bench
   conclave bench get --connections 1 --in-flight 1 --duration 5s
   conclave bench set --server zk+tls://zk1:2281 --tls-ca ca.pem`,
@@ -56,11 +56,11 @@ make bench-compare starts Apache ZooKeeper and Conclave itself and compares.`,
 	f.IntVar(&v.options.Connections, "connections", 8, "connections, each a session of its own")
 	f.IntVar(&v.options.InFlight, "in-flight", 64, "requests in flight on each connection")
 	f.IntVar(&v.options.DataBytes, "data-bytes", 100, "size of a znode's data")
-	f.IntVar(&v.options.Znodes, "znodes", 10_000, "znodes to read and to set")
-	f.IntVar(&v.options.ReadPercent, "read-percent", 70, "share of reads in mix")
+	f.IntVar(&v.options.Znodes, "znodes", 10_000, "znodes to read and set")
+	f.IntVar(&v.options.ReadPercent, "read-percent", 70, "percentage of reads in mix")
 	f.DurationVar(&v.options.Duration, "duration", 10*time.Second, "how long each workload lasts")
-	f.StringVar(&v.options.Prefix, "prefix", "/conclave-bench", "znode above all that is made; removed at the end with all below it")
-	f.BoolVar(&v.keep, "keep", false, "leave the znodes there")
+	f.StringVar(&v.options.Prefix, "prefix", "/conclave-bench", "znode below which the others are created; removed at the end with all of them")
+	f.BoolVar(&v.keep, "keep", false, "do not remove the znodes at the end")
 	return c
 }
 
@@ -107,7 +107,7 @@ func (v *bench) run(c *cobra.Command, names []string) error {
 	defer stop()
 	results, err := v.measure(ctx, c.ErrOrStderr(), names)
 	if err != nil {
-		return &cli.Error{Err: err, Exit: cli.ExitNoServer, Hint: "is the server up (`conclave status`), and may anybody create " + v.options.Prefix + " there?"}
+		return &cli.Error{Err: err, Exit: cli.ExitNoServer, Hint: "check that the server is up (`conclave status`), and that anybody may create " + v.options.Prefix + " there?"}
 	}
 	return p.Answer(results, func(w io.Writer) error { return benchTable(w, results) })
 }

@@ -23,24 +23,24 @@ func newCheck() *cobra.Command {
 		Short: "Verify a data directory without changing it",
 		Example: `  conclave check /var/lib/zookeeper
   conclave check --config /etc/zookeeper/zoo.cfg`,
-		Long: `Reads every snapshot and every log of a data directory to its last byte, and
+		Long: `Reads every snapshot and every log of a data directory to the last byte, and
 says what a start would do. DIR is dataDir of the configuration: the directory
-that holds version-2. Nothing is written; beside a running server the end of
+that holds version-2. Nothing is written. While a server runs there, the end of
 the newest log may look torn. The exit code is 5 if there is damage, or if a
 start would refuse the directory.
 
-What a start would do depends on the configuration: with --config it is asked
-of the one that serve would read (directories, jute.maxbuffer and its
-extrasize, extendedTypesEnabled, and whether there are other servers), and DIR
-need not be given; beside another DIR, dataLogDir of the configuration does not
-count. Without it the server may be one of an ensemble, which has a
-leader for what is missing here, and needs its epoch files.`,
+What a start would do depends on the configuration. --config names the file that
+serve would read: its directories, jute.maxbuffer and its extrasize,
+extendedTypesEnabled, and whether there are other servers. DIR is then optional;
+if another DIR is given, dataLogDir of the configuration does not count. Without
+--config, the server is taken for one of an ensemble, which gets from a leader
+what is missing here, and needs its epoch files.`,
 		Args: takes(1),
 		RunE: v.run,
 	}
 	v.output.add(c)
 	v.settings.add(c)
-	c.Flags().StringVar(&v.logDir, "log-dir", "", "dataLogDir, where it is another directory")
+	c.Flags().StringVar(&v.logDir, "log-dir", "", "dataLogDir, if it is another directory")
 	return c
 }
 
@@ -68,7 +68,7 @@ func (v *check) run(c *cobra.Command, args []string) error {
 		cfg.DataLogDir, foreign = v.logDir, ""
 	}
 	if cfg.DataDir == "" {
-		return cli.Usage("DIR is dataDir of the configuration; --config names the configuration itself", "which directory?")
+		return cli.Usage("name dataDir of the configuration as DIR, or the configuration itself with --config", "no directory is named")
 	}
 	var end func()
 	cfg.FS, end = newBar(c.ErrOrStderr(), 0).counted(cfg.FS, cfg.DataDir)
@@ -92,11 +92,11 @@ func (v *check) run(c *cobra.Command, args []string) error {
 	hint := "keep a copy of the directory before anything else, then see \"Recovery\" in docs/operations.md"
 	switch {
 	case report.LogElsewhere && foreign != "":
-		hint = "say --log-dir: " + foreign
+		hint = "give --log-dir: " + foreign
 	case report.LogElsewhere:
-		hint = "say --log-dir, or --config with the zoo.cfg that sets dataLogDir, to ask about both directories; nothing of them needs to go"
+		hint = "give --log-dir, or --config with the zoo.cfg that sets dataLogDir, to check both directories; do not remove anything from them"
 	case report.TooLong:
-		hint = "say --max-buffer, or --config with the zoo.cfg that sets jute.maxbuffer; nothing of the directory needs to go"
+		hint = "give --max-buffer, or --config with the zoo.cfg that sets jute.maxbuffer; do not remove anything from the directory"
 	}
 	return &cli.Error{Err: fmt.Errorf("%s: %s", cfg.DataDir, problems(len(report.Problems))), Exit: cli.ExitDamaged, Hint: hint}
 }
@@ -118,8 +118,8 @@ type fileSettings struct {
 
 func (f *fileSettings) add(c *cobra.Command) {
 	c.Flags().StringVarP(&f.config, "config", "c", "", "zoo.cfg of the server")
-	c.Flags().StringArrayVarP(&f.properties, "define", "D", nil, "name=value, which the server is started with beside --config; may be repeated")
-	c.Flags().IntVar(&f.maxBuffer, "max-buffer", 0, "jute.maxbuffer in bytes, where it is not in the zoo.cfg; records may be twice as long")
+	c.Flags().StringArrayVarP(&f.properties, "define", "D", nil, "name=value, a setting that the server is started with in addition to --config; may be repeated")
+	c.Flags().IntVar(&f.maxBuffer, "max-buffer", 0, "jute.maxbuffer in bytes, if it is not in the zoo.cfg; records may be twice as long")
 }
 
 // read returns the configuration, or the usual settings without one. TTL znodes

@@ -52,15 +52,15 @@ func newConfig() *cobra.Command {
 	var clients bool
 	c := &cobra.Command{
 		Use:   "config",
-		Short: "Print the configuration of the ensemble that is in force",
+		Short: "Print which servers the ensemble has",
 		Example: `  conclave config --server zk1:2181
   conclave config --client`,
-		Long: `Prints who the servers of the ensemble are, one line server.N= each as a dynamic
-configuration file has it, and the version, which a reconfig changes. With
---client it prints what --server and other clients take instead: host:port of
-all servers that serve clients. A client address that is any (0.0.0.0) stands
-there as the host by which the servers reach each other. A server whose own file
-has its client port is named on the standard error.`,
+		Long: `Prints the servers of the ensemble, each as a line server.N= of a dynamic
+configuration file, and the version, which a reconfig changes. --client prints
+what --server and other clients take instead: host:port of all servers that
+serve clients. For a client address 0.0.0.0, it prints the host at which the
+servers reach each other. A server whose client port is only in its own file is
+named on standard error.`,
 		Args: takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return n.session(c, func(ctx context.Context, s *session) error {
@@ -84,7 +84,7 @@ has its client port is named on the standard error.`,
 		},
 	}
 	n.add(c)
-	c.Flags().BoolVarP(&clients, "client", "c", false, "print what clients take: host:port,host:port...")
+	c.Flags().BoolVarP(&clients, "client", "c", false, "print what clients pass as --server: host:port,host:port...")
 	c.ValidArgsFunction = cobra.NoFileCompletions
 	return c
 }
@@ -98,7 +98,7 @@ func inForce(ctx context.Context, s *session) (*ensemble.Config, error) {
 		return nil, err
 	}
 	if strings.TrimSpace(string(text)) == "" {
-		return nil, cli.NotFound(errors.New("the server has no configuration of an ensemble"), "it is a standalone one: conclave status says so")
+		return nil, cli.NotFound(errors.New("the server has no configuration of an ensemble"), "it is standalone, as conclave status shows")
 	}
 	return ensemble.Parse(string(text))
 }

@@ -28,17 +28,17 @@ func newDashboard() *cobra.Command {
 		Use:   "dashboard",
 		Short: "Show an ensemble in a browser: servers, elections, tree, sessions",
 		Long: `Serves a page that shows an ensemble, live: its servers, their roles, lag and
-latencies, the elections and who led them, the tree, sessions and watches. It works with any
-ZooKeeper, as top does, over TLS and SASL too, and with what servers tell: srvr, mntr, conf,
-cons, dump and wchp, by four-letter word or on the admin port. The same is there as JSON
+latencies, the elections and who led them, the tree, sessions and watches. Like top, it works
+with any ZooKeeper, over TLS and SASL too, as far as the servers report: srvr, mntr, conf,
+cons, dump and wchp, by four-letter word or on the admin port. The same is available as JSON
 below /api/v1, which /api/v1/openapi.json describes.
 
-The page has the rights of this command: --auth and --jaas say who it is to the
-servers. It is served on the loopback alone. With --changes it can ask leaders to
-resign and hand over, and create, change and delete znodes.
+The page has the rights of this command, which proves its identity to the servers with
+--auth and --jaas. It is served on the loopback address only. With --changes, the page
+can ask leaders to resign or hand over, and create, change and delete znodes.
 
 ` + "`conclave serve --http 127.0.0.1:8080` and `conclave dev --http 127.0.0.1:8080`" + ` serve the
-same page, with the transactions of their log.`,
+same page, and it also shows the transactions of their log.`,
 		Example: `  conclave dashboard --server zk1:2181,zk2:2181,zk3:2181
   conclave dashboard --server zk+tls://zk1:2281 --tls-ca ca.pem --listen 127.0.0.1:8090 --changes`,
 		Args: takes(0),
@@ -47,8 +47,8 @@ same page, with the transactions of their log.`,
 	v.connection.add(c)
 	v.inspection.add(c)
 	c.ValidArgsFunction = cobra.NoFileCompletions
-	c.Flags().StringVar(&v.listen, "listen", "127.0.0.1:0", "address and port of the page, of the loopback; port 0 is a free one")
-	c.Flags().BoolVar(&v.changes, "changes", false, "elections and znodes can be changed in the page")
+	c.Flags().StringVar(&v.listen, "listen", "127.0.0.1:0", "loopback address and port of the page; port 0 means a free one")
+	c.Flags().BoolVar(&v.changes, "changes", false, "allow the page to change elections and znodes")
 	return c
 }
 

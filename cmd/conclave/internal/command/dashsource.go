@@ -166,7 +166,7 @@ func (d *dashSource) Watches(ctx context.Context, path string) (any, error) {
 	case d.listing <- struct{}{}:
 		defer func() { <-d.listing }()
 	case <-ctx.Done():
-		return nil, &cli.Error{Err: errors.New("watches are being listed for others"), Exit: cli.ExitNoServer, Hint: "try again in some seconds"}
+		return nil, &cli.Error{Err: errors.New("watches are being listed for somebody else"), Exit: cli.ExitNoServer, Hint: "try again in a few seconds"}
 	}
 	d.looking.Lock()
 	at := d.lastLook(ctx)
@@ -340,7 +340,7 @@ func (d *dashSource) names(ctx context.Context, c *client.Client, path, cursor s
 			d.connecting.Unlock()
 			return d.names(ctx, c, path, "", limit)
 		case errors.Is(err, zk.ErrBadArguments) && cursor != "":
-			return nil, cli.Usage("leave the cursor out, to begin again", "the list of %s has moved on: its server is another one, or what the cursor stands for was deleted", path)
+			return nil, cli.Usage("leave the cursor out, to begin again", "the list of %s cannot continue: the server is another one, or the znode of the cursor was deleted", path)
 		case err != nil:
 			return nil, err
 		}
@@ -442,7 +442,7 @@ func readWrite(w *dashboard.Write) (data []byte, version int32, mode zk.CreateMo
 	case w.Version != nil && (w.Do == "create" || *w.Version < 0):
 		return nil, 0, 0, cli.Usage("leave it out for any version", "version is %d", *w.Version)
 	case w.Data != nil && w.Base64 != "" || w.Do == "delete" && (w.Data != nil || w.Base64 != ""):
-		return nil, 0, 0, cli.Usage("give data or dataBase64, and neither of them to delete", "there is more data than one change takes")
+		return nil, 0, 0, cli.Usage("give data or dataBase64, and neither of them to delete", "there is more data than one change can have")
 	}
 	if w.Data != nil {
 		return []byte(*w.Data), version, mode, nil
@@ -463,7 +463,7 @@ func (d *dashSource) Log(ctx context.Context, q dashboard.LogQuery) (any, error)
 	case d.search <- struct{}{}:
 		defer func() { <-d.search }()
 	case <-ctx.Done():
-		return nil, &cli.Error{Err: errors.New("the log is being searched for somebody else"), Exit: cli.ExitNoServer, Hint: "try again in some seconds"}
+		return nil, &cli.Error{Err: errors.New("the log is being searched for somebody else"), Exit: cli.ExitNoServer, Hint: "try again in a few seconds"}
 	}
 	return readDashLog(ctx, d.log, q)
 }

@@ -41,11 +41,11 @@ func newDev() *cobra.Command {
 	v := &dev{}
 	c := &cobra.Command{
 		Use:   "dev",
-		Short: "Start an ensemble to try things on, and say what to type next",
+		Short: "Start an ensemble to experiment with, and say what to type next",
 		Long: `Starts an ensemble of three servers in one process, reachable from this machine
-only, and tells who leads. Its data goes with it unless --dir says where to keep
-it. While it runs, the subcommands end and start its servers and cut the
-connections between them. Stop it with Ctrl-C.`,
+only, and says which one leads. Its data is removed at the end unless --dir says
+where to keep it. While it runs, the subcommands end and start its servers and
+cut the connections between them. Stop it with Ctrl-C.`,
 		Example: `  conclave dev
   conclave dev kill 2       # in another terminal, as are the next ones
   conclave dev start 2
@@ -56,10 +56,10 @@ connections between them. Stop it with Ctrl-C.`,
 		RunE: v.run,
 	}
 	c.Flags().StringVar(&v.dir, "dir", "", "keep the data in DIR/1, DIR/2, ... (default: a temporary directory)")
-	c.Flags().IntVar(&v.port, "port", 0, "client port of the first server (default 2181, or the next free one); the others follow")
-	c.Flags().IntVar(&v.servers, "servers", 3, "servers that vote, 1 for a standalone server")
+	c.Flags().IntVar(&v.port, "port", 0, "client port of the first server (default 2181, or the next free one); the others use the next ones")
+	c.Flags().IntVar(&v.servers, "servers", 3, "servers that vote; 1 is a standalone server")
 	c.Flags().IntVar(&v.observers, "observers", 0, "servers that follow without a vote")
-	c.Flags().StringVar(&v.http, "http", "", "serve the dashboard on this address of the loopback, such as 127.0.0.1:8080")
+	c.Flags().StringVar(&v.http, "http", "", "serve the dashboard on this loopback address, such as 127.0.0.1:8080")
 	c.Flags().BoolVarP(&v.verbose, "verbose", "v", false, "print what the servers log")
 	addDevControls(c)
 	return c
@@ -77,7 +77,7 @@ const (
 func (v *dev) run(c *cobra.Command, _ []string) error {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // as in serve
 	if v.servers < 1 || v.observers < 0 || v.servers+v.observers > devServersMax {
-		return cli.Usage(fmt.Sprintf("choose from 1 to %d servers, observers among them", devServersMax),
+		return cli.Usage(fmt.Sprintf("choose 1 to %d servers, including observers", devServersMax),
 			"%d servers and %d observers", v.servers, v.observers)
 	}
 	dir, remove, err := v.place()
@@ -103,7 +103,7 @@ func (v *dev) run(c *cobra.Command, _ []string) error {
 	defer ensemble.Close()
 	control, err := newDevControl(ensemble, news, dir)
 	if err != nil {
-		fmt.Fprintf(c.ErrOrStderr(), "kill, start, cut and heal cannot reach this process: %v\n", err)
+		fmt.Fprintf(c.ErrOrStderr(), "conclave dev kill, start, cut and heal cannot reach this process: %v\n", err)
 	} else {
 		defer control.close()
 	}
@@ -111,7 +111,7 @@ func (v *dev) run(c *cobra.Command, _ []string) error {
 	first, cancel := context.WithTimeout(ctx, devPatience)
 	defer cancel()
 	if err := ensemble.Await(first, func() bool { return serving(ensemble) }); err != nil && ctx.Err() == nil {
-		return cli.Failed(fmt.Errorf("nobody leads after %v", devPatience), "--verbose prints what the servers log")
+		return cli.Failed(fmt.Errorf("nobody leads after %v", devPatience), "start it with --verbose to see what the servers log")
 	}
 	url, endDashboard, err := v.dashboard(ctx, ensemble)
 	if err != nil {
@@ -225,7 +225,7 @@ type devShape struct {
 // claim makes a directory this ensemble's own, or finds that it is.
 func (v *dev) claim(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "version-2")); err == nil {
-		return cli.Failed(fmt.Errorf("%s holds the data of one server, where dev keeps that of several", dir),
+		return cli.Failed(fmt.Errorf("%s holds the data of one server, but dev keeps that of several", dir),
 			"serve it with `conclave serve --data-dir "+dir+"`, or choose another --dir")
 	}
 	name, mine := filepath.Join(dir, "dev.json"), devShape{v.servers, v.observers}
@@ -237,7 +237,7 @@ func (v *dev) claim(dir string) error {
 		}
 	}
 	if err != nil {
-		return cli.Failed(fmt.Errorf("keep the data: %w", err), "name a directory that can be written with --dir")
+		return cli.Failed(fmt.Errorf("keep the data: %w", err), "name a writable directory with --dir")
 	}
 	var found devShape
 	if err := json.Unmarshal(text, &found); err != nil {
@@ -253,7 +253,7 @@ func (v *dev) claim(dir string) error {
 const welcomeText = `Conclave serves ZooKeeper's clients, data in %s:
 
 %s
-Type into another terminal:
+In another terminal, try:
 
   export %s=zk://%s
   %[5]s create /hello world

@@ -66,7 +66,7 @@ func newDevStatus() *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Ask all servers of a running dev how they are",
+		Short: "Show the state of all servers of a running dev",
 		Example: `  conclave dev status
   conclave dev status --port 2181 -o json`,
 		Args: takes(0),

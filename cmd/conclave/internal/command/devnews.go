@@ -94,7 +94,7 @@ func (n *devNews) roleChanged(id int, role server.Role) {
 		if n.leader = 0; !n.hurt {
 			n.since = time.Now()
 		}
-		n.say(fmt.Sprintf("server %d leads no more", id))
+		n.say(fmt.Sprintf("server %d no longer leads", id))
 	}
 }
 

@@ -25,11 +25,11 @@ func newDiff() *cobra.Command {
 		Use:   "diff A B",
 		Short: "Print in which znodes two states differ",
 		Long: `Loads two states and prints each znode that is only in B (+), only in A (-), or
-in both with other data or another ACL (~). A and B are each a backup, a backup at
-a moment (BACKUP@0x1b0, BACKUP@2026-11-24T10:00:00Z), a data directory, or a
-snapshot.* in one. A snapshot alone may hold a part of what came after it: a
-server replays the log over it. dataLogDir of --config is of its dataDir alone. Both
-states are held in memory.
+in both with different data or a different ACL (~). A and B are each a backup, a
+backup at a moment (BACKUP@0x1b0, BACKUP@2026-11-24T10:00:00Z), a data directory,
+or a snapshot.* in one. A snapshot by itself may hold part of what came after it,
+because a server replays the log over it. dataLogDir of --config only counts for
+its own dataDir. Both states are held in memory.
 
 The exit code is 4 if they differ.`,
 		Example: `  conclave diff /backup@2026-11-24T10:00:00Z /backup --path /app
@@ -41,7 +41,7 @@ The exit code is 4 if they differ.`,
 	v.settings.add(c)
 	v.keys.addReading(c)
 	c.Flags().StringVar(&v.path, "path", "/", "only this znode and those below it")
-	c.Flags().BoolVar(&v.stats, "stats", false, "those as well of which only versions or times differ")
+	c.Flags().BoolVar(&v.stats, "stats", false, "also those of which only versions or times differ")
 	return c
 }
 
@@ -65,7 +65,7 @@ func (v *differing) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	if err := zk.ValidatePath(v.path); err != nil {
-		return cli.Usage("write for example --path /app", "--path %q is no path of a znode", v.path)
+		return cli.Usage("write for example --path /app", "--path %q is not the path of a znode", v.path)
 	}
 	end := whileDoing(c, "loading")
 	defer end()

@@ -13,10 +13,10 @@ import (
 
 // Hints about servers that accept connections and give no session.
 const (
-	noSessionHint = "something listens there and gives no session: servers without a quorum do that; `conclave status` shows how they are"
-	distrustHint  = "--tls-ca FILE, or CONCLAVE_TLS_CA, names the authority of the servers' certificates; without it those of the system count"
-	wrongNameHint = "name the server as its certificate does: it is for another host"
-	refusedHint   = "the server refuses this client: --tls-cert FILE, or CONCLAVE_TLS_CERT, names a certificate that it accepts"
+	noSessionHint = "something listens there but opens no session, as servers without a quorum do; `conclave status` shows their state"
+	distrustHint  = "name the authority of the servers' certificates with --tls-ca FILE or CONCLAVE_TLS_CA; without it, the system's authorities count"
+	wrongNameHint = "the certificate is for another host: name the server as its certificate does"
+	refusedHint   = "the server refuses this client: name a certificate that it accepts with --tls-cert FILE or CONCLAVE_TLS_CERT"
 	speaksTLSHint = "that port speaks TLS: write zk+tls://HOST:PORT, with --tls-ca for the authority of its certificate"
 	speaksNoTLS   = "that port does not speak TLS: write zk://HOST:PORT, or the port of the server that does"
 	unprovedHint  = "the section Client of --jaas does not prove who this client is: with Kerberos, zookeeper/HOST must be a principal, where HOST is as in --server, and the KDC must know the keys or the ticket that the section names"

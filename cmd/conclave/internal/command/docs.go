@@ -24,10 +24,10 @@ func newDocs() *cobra.Command {
 		Use:   "docs",
 		Short: "Read the documentation in a browser, without a network",
 		Long: `Serves the documentation of this version as a site, with a menu, a search and the
-laboratory in it. --export writes it into a directory, from where any server of files
-can serve it; it needs none to be read.
+laboratory. --export writes it into a directory, from which any file server can serve
+it, or a browser can read it directly.
 
-A conclave that was built from a clone has the go command make the pages first.`,
+A conclave that was built from a clone first has the go command make the pages.`,
 		Example: `  conclave docs
   conclave docs --listen 127.0.0.1:8090
   conclave docs --export site`,
@@ -35,7 +35,7 @@ A conclave that was built from a clone has the go command make the pages first.`
 		RunE: v.run,
 	}
 	v.add(c)
-	c.Flags().StringVar(&v.listen, "listen", "127.0.0.1:0", "address and port of the site; port 0 is a free one")
+	c.Flags().StringVar(&v.listen, "listen", "127.0.0.1:0", "address and port of the site; port 0 means a free one")
 	c.Flags().StringVar(&v.export, "export", "", "write the site into this directory, and serve nothing")
 	return c
 }
@@ -65,7 +65,7 @@ func (v *docsFlags) run(c *cobra.Command, _ []string) error {
 		return servePage(c, p, v.listen, "the documentation", docsite.Handler(site, laboratory))
 	}
 	if err := exportDocs(c, site, v.export); err != nil {
-		return cli.Failed(err, "name a directory that is empty, or does not exist yet")
+		return cli.Failed(err, "name a directory that is empty or does not exist yet")
 	}
 	return p.Line(map[string]string{"site": v.export}, "the site is in "+v.export)
 }

@@ -17,12 +17,12 @@ func newElect() *cobra.Command {
 	var output outputFlag
 	c := &cobra.Command{
 		Use:   "elect NAME",
-		Short: "Stand for an election, and lead until interrupted",
+		Short: "Campaign in an election, and lead until interrupted",
 		Example: `  conclave elect billing/nightly --id host1
   conclave elect billing/nightly --forever --store zk://zk1:2181,zk2:2181`,
-		Long: `Waits, prints the token when this process leads, and keeps the
-leadership until it is interrupted. It is for trying elections out; to have
-something done by the leader, use conclave run.`,
+		Long: `Waits, prints the token when this process leads, and keeps the leadership until
+it is interrupted. Use it to try elections out; to have the leader do something,
+use conclave run.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := v.only(c, args); err != nil {
 				return err

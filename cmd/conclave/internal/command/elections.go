@@ -26,9 +26,9 @@ func newElections() *cobra.Command {
 		Short: "List the elections of a store",
 		Example: `  conclave elections
   conclave elections billing/ --store zk://zk1:2181`,
-		Long: `Lists the elections that the store knows, those without a leader included, with
-who leads, since when, the token, and how many are seen waiting. PREFIX leaves
-out those whose names begin otherwise.`,
+		Long: `Lists the elections that the store knows, also those without a leader: who leads
+since when, with which token, and how many candidates wait. With PREFIX, it lists
+only those whose names begin with it.`,
 		Args: takes(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := output.printer(c)
@@ -159,16 +159,16 @@ func newHistory() *cobra.Command {
 		Short: "Print who led an election, when, and why it ended",
 		Example: `  conclave history billing/nightly
   conclave history billing/nightly -n 5 -o json`,
-		Long: fmt.Sprintf(`Prints the latest leaderships, oldest first: at least the last %d of them. Times
+		Long: fmt.Sprintf(`Prints at least the last %d leaderships, oldest first. Times
 are by the clocks of the candidates that wrote them. Why a leadership ended:
 
-  returned     what led was done
+  returned     the work was done
   stopped      the candidate was told to end
-  resigned     it was asked to give up
+  resigned     it was asked to step down
   transferred  it handed over to another candidate
   unhealthy    its health check failed
   expired      it was silent for a lease: killed, frozen or partitioned
-  taken        the store said that it leads no more`, election.HistoryMin),
+  taken        the store said that it no longer leads`, election.HistoryMin),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := b.only(c, args); err != nil {
 				return err

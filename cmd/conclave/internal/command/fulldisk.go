@@ -90,5 +90,5 @@ func fullError(all []standing) error {
 		return nil
 	}
 	return &cli.Error{Err: errors.New(cli.VisibleText(strings.Join(lines, "\n"))), Exit: cli.ExitFailed,
-		Hint: "make space there, or put its files back if its log says that they have gone: the server goes on by itself; \"A full disk\" in docs/operations.md says what it does until then"}
+		Hint: "make space there, or put the server's files back if its log says that they have gone: it then continues by itself; \"A full disk\" in docs/operations.md says what it does until then"}
 }

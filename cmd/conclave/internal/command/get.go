@@ -22,9 +22,9 @@ func newGet() *cobra.Command {
 		Short: "Print the data of a znode",
 		Example: `  conclave get /app/config
   conclave get /app/config -o json`,
-		Long: `Prints the data of a znode byte by byte; a terminal gets a line end after it, and
-no characters that would move its cursor or turn text around.
-With -o json the numbers come as well, and data that is no text in Base64.`,
+		Long: `Prints the data of a znode byte by byte. On a terminal, a line end follows, and
+characters that would move the cursor or reverse text are replaced. With -o json,
+the metadata is printed as well, and data that is not text is in Base64.`,
 		Args: takes(0, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return n.session(c, func(ctx context.Context, s *session) error {

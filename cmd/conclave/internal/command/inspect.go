@@ -28,7 +28,7 @@ type inspection struct {
 
 func (i *inspection) add(c *cobra.Command) {
 	c.Flags().BoolVar(&i.only, "only", false, "do not look for the other servers of the ensemble")
-	c.Flags().IntVar(&i.adminPort, "admin-port", 8080, "port of the admin servers, which are asked where a four-letter word is not allowed; 0 asks none")
+	c.Flags().IntVar(&i.adminPort, "admin-port", 8080, "port of the admin servers, which are asked if a four-letter word is not allowed; 0 asks none")
 }
 
 // inspecting is the flags of commands that do so and open no session.
@@ -127,7 +127,7 @@ func (i *inspector) ask(ctx context.Context, server string, q question) error {
 	defer cancel()
 	answer, err := i.tell(ctx, server, q.name, toldBytesMax)
 	if err != nil {
-		return &cli.Error{Err: err, Exit: cli.ExitNoServer, Hint: "the server has ended the connection: look at its log"}
+		return &cli.Error{Err: err, Exit: cli.ExitNoServer, Hint: "the server ended the connection: look at its log"}
 	}
 	if !strings.Contains(answer[:min(len(answer), 100)], notAllowed) {
 		q.text(answer)
@@ -180,7 +180,7 @@ func fetchReport(ctx context.Context, client *http.Client, at string) (map[strin
 		return nil, fmt.Errorf("get %s: status %s: %s", at, answer.Status, strings.TrimSpace(string(why)))
 	}
 	if err := json.NewDecoder(io.LimitReader(answer.Body, toldBytesMax)).Decode(&fields); err != nil {
-		return nil, fmt.Errorf("get %s: it is no admin server: %w", at, err)
+		return nil, fmt.Errorf("get %s: it is not an admin server: %w", at, err)
 	}
 	if problem := string(fields["error"]); problem != "" && problem != "null" {
 		return nil, fmt.Errorf("get %s: %s", at, problem)

@@ -31,18 +31,18 @@ func newLab() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lab",
 		Short: "Watch election algorithms at work, and break them, in a browser",
-		Long: `Serves a page in which a few servers elect: Raft, Zab with fast leader election,
-Bully, a ring, the lowest id, and leases on a store with and without fencing. They
-are the machines of production, compiled to WebAssembly, with their messages so slow that
-each can be seen, dropped, delayed or repeated. Servers can be killed and paused,
-links cut, clocks set wrong. What must hold is lit green or red.
+		Long: `Serves a page in which a few servers hold an election: by Raft, Zab with fast leader
+election, Bully, a ring, the lowest id, or leases on a store with and without fencing.
+They run the production code, compiled to WebAssembly, with messages slow enough to be
+seen, dropped, delayed or repeated one by one. You can kill and pause servers, cut links
+and set clocks wrong. What must hold is shown in green or red.
 
-Everything of a run stands in its URL, so that it is the same run everywhere. --replay
+The URL of a run describes it completely, so it is the same run everywhere. --replay
 makes such a run here, without a browser, and prints how it ends. --export writes the
-page as a site that can be put on any server of files.
+page as a site that any file server can serve.
 
-A conclave that was built from source has the go command build the page's machines at the
-first start.`,
+A conclave that was built from source has the go command build the page's machines when
+it is first started.`,
 		Example: `  conclave lab
   conclave lab --listen 127.0.0.1:8090
   conclave lab --export site
@@ -52,10 +52,10 @@ first start.`,
 	}
 	v.add(c)
 	f := c.Flags()
-	f.StringVar(&v.listen, "listen", "127.0.0.1:0", "address and port of the page; port 0 is a free one")
+	f.StringVar(&v.listen, "listen", "127.0.0.1:0", "address and port of the page; port 0 means a free one")
 	f.StringVar(&v.export, "export", "", "write the site into this directory, and serve nothing")
-	f.StringVar(&v.replay, "replay", "", "make the run of this URL, or of the part after its #, and print how it ends")
-	f.Float64Var(&v.untilS, "until", 0, "seconds that a run of --replay lasts; without it, to the end of its scenario, or 5 s after its last action")
+	f.StringVar(&v.replay, "replay", "", "make the run of this URL, or of its part after the #, and print how it ends")
+	f.Float64Var(&v.untilS, "until", 0, "seconds that a run of --replay lasts (default until the end of its scenario, or 5 s after its last action)")
 	return c
 }
 
@@ -68,7 +68,7 @@ func (v *labFlags) run(c *cobra.Command, _ []string) error {
 		return v.again(p)
 	}
 	if v.untilS != 0 {
-		return cli.Usage("add --replay URL", "--until is the length of a run of --replay")
+		return cli.Usage("add --replay URL", "--until needs --replay")
 	}
 	built := whileDoing(c, "building the laboratory") // the first time
 	machines, err := labsite.Load(c.Context())
@@ -81,7 +81,7 @@ func (v *labFlags) run(c *cobra.Command, _ []string) error {
 	}
 	if v.export != "" {
 		if err := labsite.Export(machines, v.export); err != nil {
-			return cli.Failed(err, "name a directory that is empty, or does not exist yet")
+			return cli.Failed(err, "name a directory that is empty or does not exist yet")
 		}
 		return p.Line(map[string]string{"site": v.export}, "the site is in "+v.export)
 	}

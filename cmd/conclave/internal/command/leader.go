@@ -67,12 +67,12 @@ func newLeader() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "leader NAME",
 		Short: "Print who leads an election",
-		Long: `Prints who leads an election. If nobody does, it ends with code 4.
+		Long: `Prints who leads an election. If nobody does, the exit code is 4.
 
-A store without a clock of its own does not know if the leader still lives.
-There the command watches until that is seen: for a quarter of the leader's
-lease, and of one that has died until its lease has run out. With --now it prints
-at once who led when that was last written, and says so.`,
+A store without a clock of its own does not know whether the leader is alive. With
+such a store, the command watches until it knows: for a quarter of the leader's
+lease, or, if the leader has died, until its lease has run out. With --now, it
+prints at once who led according to the last record, and says so.`,
 		Example: `  conclave leader billing/nightly
   conclave leader billing/nightly -o json | jq -r .leader`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -94,7 +94,7 @@ at once who led when that was last written, and says so.`,
 			}
 			s := newSeen(v)
 			if v.Unconfirmed && !p.JSON {
-				fmt.Fprintln(c.ErrOrStderr(), "conclave: it may have died since: it was not seen to renew")
+				fmt.Fprintln(c.ErrOrStderr(), "conclave: it may have died since: no renewal was seen")
 			}
 			if v.Leader == "" {
 				if p.JSON {
@@ -108,7 +108,7 @@ at once who led when that was last written, and says so.`,
 	b.add(c)
 	output.add(c)
 	c.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait for the store")
-	c.Flags().BoolVar(&now, "now", false, "do not watch whether the leader lives where the store cannot say that")
+	c.Flags().BoolVar(&now, "now", false, "do not watch whether the leader is alive if the store cannot say so")
 	return c
 }
 

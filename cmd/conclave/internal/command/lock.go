@@ -15,17 +15,16 @@ import (
 const lockLong = `Waits for a lock, runs a command once while it is held, and releases it.
 
 A lock is an election: its leader holds the lock. Unlike the lock commands of
-other stores, this one kills the command with all its descendants before the
-store can give the lock to anybody else, and the command finds a token in
-CONCLAVE_TOKEN that grows with every holder: the resource that is acted upon can refuse an
-older one.
+other stores, this one kills the command and all its descendants before the store
+can give the lock to anybody else. The command finds a token in CONCLAVE_TOKEN
+that grows with every holder, so that a resource can refuse an older one.
 
-A store without a clock of its own does not know if the holder still lives.
-There --no-wait watches until that is seen: for a quarter of the holder's lease,
-and of one that was killed until its lease has run out. It also waits while a
-store that was restarted lets nobody in (lease-max in its URL).
+A store without a clock of its own does not know whether the holder is alive. With
+such a store, --no-wait watches until it knows: for a quarter of the holder's
+lease, or, if the holder was killed, until its lease has run out. It also waits
+while a store that was restarted grants nothing (lease-max in its URL).
 
-Exit codes: that of the command, or 128 and the number of the signal that ended
+Exit codes: that of the command, or 128 plus the number of the signal that ended
 it; 69 the lock was not acquired within --wait, or --no-wait found it held; 75 it
 was lost or had to be released; 126 and 127 the command could not be started; 3
 the store was not reached within --wait or --connect-timeout; 1 the store cannot
@@ -45,7 +44,7 @@ func newLock() *cobra.Command {
 	var noWait bool
 	c := &cobra.Command{
 		Use:   "lock NAME [flags] -- COMMAND [ARGUMENT...]",
-		Short: "Run a command once, while nobody else does",
+		Short: "Run a command once, while nobody else holds the lock",
 		Long:  lockLong,
 		Example: `  conclave lock migrations -- ./migrate up
   conclave lock cleanup --no-wait -q -- ./cleanup     # as flock -n: nothing is said if it is held
@@ -75,7 +74,7 @@ func newLock() *cobra.Command {
 	}
 	v.add(c)
 	v.addGrace(c, &command)
-	c.Flags().DurationVar(&command.Wait, "wait", 0*time.Second, "how long to wait for the lock, 0 without end")
+	c.Flags().DurationVar(&command.Wait, "wait", 0*time.Second, "how long to wait for the lock; 0 means no limit")
 	c.Flags().BoolVar(&noWait, "no-wait", false, "end with code 69 at once if somebody holds the lock")
 	c.MarkFlagsMutuallyExclusive("wait", "no-wait")
 	return c

@@ -40,9 +40,9 @@ func newLog() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log DIR|FILE...",
 		Short: "Print the transactions of a log",
-		Long: `Prints the transactions of a log, oldest first, one a line. DIR is dataLogDir
-(or dataDir) of the configuration or its version-2; FILE is one log.* in it.
-Nothing is written. A torn end, which a crash leaves, is told on the standard
+		Long: `Prints the transactions of a log, oldest first, one per line. DIR is dataLogDir
+(or dataDir) of the configuration, or its version-2; FILE is a log.* in it.
+Nothing is written. A torn end, which a crash leaves, is reported on standard
 error; damage ends the command with exit code 5.`,
 		Example: `  conclave log /var/lib/zookeeper --path /app
   conclave log /var/lib/zookeeper/version-2/log.1a3 --from 0x1b0 --to 0x1c0 -o json`,
@@ -53,8 +53,8 @@ error; damage ends the command with exit code 5.`,
 	v.settings.add(c)
 	c.Flags().StringVar(&v.from, "from", "", "first zxid, as 0x1b0 or decimal")
 	c.Flags().StringVar(&v.to, "to", "", "last zxid")
-	c.Flags().StringVar(&v.since, "since", "", "only those at or after this time, as 2026-11-24T10:00:00Z, or of the last so long, as 2h")
-	c.Flags().StringVar(&v.until, "until", "", "only those before this time, or older than so long")
+	c.Flags().StringVar(&v.since, "since", "", "only those at or after this time, as 2026-11-24T10:00:00Z, or how long ago it was, as 2h")
+	c.Flags().StringVar(&v.until, "until", "", "only those before this time, in the same forms")
 	c.Flags().StringVar(&v.session, "session", "", "only those of this session, as 0x100...")
 	c.Flags().StringVar(&v.path, "path", "", "only those that touch this znode or one below it")
 	c.Flags().BoolVar(&v.data, "data", false, "print data as well")
@@ -112,7 +112,7 @@ func (v *logs) parse() error {
 	case err != nil:
 		return err
 	case v.path != "" && zk.ValidatePath(v.path) != nil:
-		return cli.Usage("write for example --path /app", "--path %q is no path of a znode", v.path)
+		return cli.Usage("write for example --path /app", "--path %q is not the path of a znode", v.path)
 	case v.last < v.first || v.until != "" && !v.begin.Before(v.end):
 		return cli.Usage("exchange them", "nothing is between --from and --to, or --since and --until: the second is before the first")
 	}
@@ -165,7 +165,7 @@ func (v *logs) openLogs(arg string) ([]*txnlog.Reader, error) {
 		return nil, cli.Failed(err, "name a data directory or a file log.*")
 	}
 	if len(segments) == 0 {
-		return nil, cli.NotFound(fmt.Errorf("no log.* in %s", dir), "where dataLogDir is set, the logs are there")
+		return nil, cli.NotFound(fmt.Errorf("no log.* in %s", dir), "if dataLogDir is set, the logs are there")
 	}
 	readers := make([]*txnlog.Reader, len(segments))
 	for i, s := range segments {
@@ -194,7 +194,7 @@ func (v *logs) print(c *cobra.Command, p *cli.Printer, r *txnlog.Reader) error {
 			err = v.record(p, &record)
 		}
 		if vfs.IsTooLong(err) {
-			return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "say --max-buffer, or --config with the zoo.cfg that sets jute.maxbuffer"}
+			return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "give --max-buffer, or --config with the zoo.cfg that sets jute.maxbuffer"}
 		}
 		if err != nil {
 			return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "`conclave check` reads the whole directory; see \"Recovery\" in docs/operations.md"}

@@ -45,8 +45,8 @@ func newLs() *cobra.Command {
 		},
 	}
 	v.add(c)
-	c.Flags().BoolVarP(&v.recursive, "recursive", "r", false, "everything below PATH, as paths")
-	c.Flags().BoolVarP(&v.long, "long", "l", false, "the metadata of each znode as well")
+	c.Flags().BoolVarP(&v.recursive, "recursive", "r", false, "list everything below PATH, as paths")
+	c.Flags().BoolVarP(&v.long, "long", "l", false, "show the metadata of each znode as well")
 	return c
 }
 
@@ -107,7 +107,7 @@ func (u *unlisted) err() error {
 	if u.first == nil || u.more == 0 {
 		return u.first
 	}
-	return fmt.Errorf("%w; and so for %d more", u.first, u.more)
+	return fmt.Errorf("%w; and the same for %d more", u.first, u.more)
 }
 
 func (v *ls) text(w io.Writer, root string, found []listed) error {

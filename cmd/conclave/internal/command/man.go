@@ -23,7 +23,7 @@ func newMan() *cobra.Command {
 				err = writeManPages(args[0], c.Root())
 			}
 			if err != nil {
-				return cli.Failed(fmt.Errorf("write man pages: %w", err), "name a directory that can be written")
+				return cli.Failed(fmt.Errorf("write man pages: %w", err), "name a writable directory")
 			}
 			return nil
 		},

@@ -21,9 +21,9 @@ func newMigrate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "migrate",
 		Short: "Exchange Apache ZooKeeper's servers for Conclave's, and back, while they serve",
-		Long: `Leads through the exchange of the servers of an ensemble, one at a time: plan says
-what is to be done and what stands in the way, shadow rehearses it, run does it, back undoes it from
-wherever it stands.`,
+		Long: `Exchanges the servers of an ensemble, one at a time: plan says what to do and what
+stands in the way, shadow rehearses it, run does it, and back undoes it, however
+far it has come.`,
 		Example: `  conclave migrate plan --server zk1:2181 --config /etc/zookeeper/zoo.cfg`,
 		Args:    takes(0),
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -64,12 +64,12 @@ func newMigratePlan() *cobra.Command {
 	v := &migratePlan{}
 	c := &cobra.Command{
 		Use:   "plan",
-		Short: "Say what an exchange of servers takes, and change nothing",
-		Long: `Asks the servers who they are and what they tell, and says in which order they are
-to be exchanged. With --config, on the host of a server, it reads that zoo.cfg as
-Conclave would, with the flags of Java that java.env or zookeeper-env.sh beside it
-set, looks at the data directory, and prints how Conclave is to be started. The
-scripts are not run: a line that only a shell understands is an obstacle.
+		Short: "Print the steps of an exchange and its obstacles, and change nothing",
+		Long: `Asks the servers for their kind and state, and says in which order to exchange
+them. With --config, on the host of a server, it reads that zoo.cfg as Conclave
+would, with the Java flags that java.env or zookeeper-env.sh beside it set, looks
+at the data directory, and prints how to start Conclave. The scripts are not run:
+a line that only a shell understands is an obstacle.
 
 The exit code is 1 if something stands in the way.`,
 		Example: `  conclave migrate plan --server zk1:2181
@@ -102,7 +102,7 @@ func (v *migratePlan) run(c *cobra.Command, _ []string) error {
 		return err
 	}
 	if len(answer.Obstacles) > 0 {
-		return cli.Failed(errors.New(problems(len(answer.Obstacles))+" in the way of an exchange"), "each line of OBSTACLES says what; nothing was changed")
+		return cli.Failed(errors.New(problems(len(answer.Obstacles))+" in the way of an exchange"), "OBSTACLES lists them; nothing was changed")
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (a *migrationPlan) text(w io.Writer) error {
 	if order == "" {
 		order = "none"
 	}
-	fmt.Fprintf(w, "\nto be exchanged, in this order: %s\n", order)
+	fmt.Fprintf(w, "\nexchange them in this order: %s\n", order)
 	if a.Start != "" {
 		fmt.Fprintf(w, "here: %s\n", a.Start)
 	}
@@ -245,7 +245,7 @@ type migration struct {
 
 func (v *migration) add(c *cobra.Command) {
 	v.connection.add(c)
-	c.Flags().IntVar(&v.adminPort, "admin-port", 8080, "port of the admin servers, which are asked where a four-letter word is not allowed; 0 asks none")
+	c.Flags().IntVar(&v.adminPort, "admin-port", 8080, "port of the admin servers, which are asked if a four-letter word is not allowed; 0 asks none")
 	c.ValidArgsFunction = cobra.NoFileCompletions
 }
 
@@ -254,7 +254,7 @@ func (v *migration) add(c *cobra.Command) {
 func hostPort(address string) (host, port string, err error) {
 	host, port, err = net.SplitHostPort(address)
 	if err == nil && (host == "" || host[0] == '-' || strings.Trim(host+port, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:_-%") != "") {
-		err = errors.New("it is no name of a host")
+		err = errors.New("it is not the name of a host")
 	}
 	if err != nil {
 		return "", "", fmt.Errorf("the address %q: %w", address, err)

@@ -90,7 +90,7 @@ func (x *moving) complete(named []string) error {
 		return nil
 	}
 	if len(ids) > 0 {
-		return cli.Usage("name all servers with --server, and allow conf (4lw.commands.whitelist), or write the client port behind each line server.N",
+		return cli.Usage("name all servers with --server, and allow conf (4lw.commands.whitelist), or write the client port at the end of each line server.N",
 			"where clients reach the servers %v is not known", ids)
 	}
 	return nil
@@ -217,7 +217,7 @@ func (x *moving) verify(ctx context.Context, say func(string, ...any), id quorum
 			base = cmp.Or(last, one.zxid())
 		}
 		if to == migrate.Conclave && one.Mntr["zk_digest_mismatches_count"] > "0" {
-			return false, differs(fmt.Errorf("it has counted %s mismatches of its digest with its leader's", one.Mntr["zk_digest_mismatches_count"]))
+			return false, differs(fmt.Errorf("it has counted %s mismatches between its digest and its leader's", one.Mntr["zk_digest_mismatches_count"]))
 		}
 		done = &exchanged{ID: int64(id), Server: one.standing.Server, Kind: string(to), Mode: one.standing.Mode, Zxid: one.Zxid, Sessions: integer(one.Sessions)}
 		if one.zxid() < base || one.Full || one.Sessions != "" && other.Sessions != "" && one.Sessions != other.Sessions {
@@ -285,7 +285,7 @@ func (x *moving) visit(ctx context.Context, address string, transactions int) er
 	for range transactions {
 		_, _, err := c.Create(ctx, zk.SystemPath, nil, client.CreateOptions{})
 		if !errors.Is(err, zk.ErrNodeExists) && !errors.Is(err, zk.ErrNoAuth) {
-			return cmp.Or(err, fmt.Errorf("%s has let %s be made", address, zk.SystemPath))
+			return cmp.Or(err, fmt.Errorf("%s has allowed %s to be created", address, zk.SystemPath))
 		}
 	}
 	return nil

@@ -22,18 +22,18 @@ type migrateRun struct {
 	withoutDigests bool
 }
 
-const exchangeLong = `The servers are exchanged one at a time: observers, followers, the leader last. A
-step waits until all others are in sync, refuses to go on if without the server no
-quorum serves, stops the server, waits until its port is closed, starts the other
-kind, and waits until that one serves, has what the leader had, knows as many
-sessions as another server, and has the same digest of its tree at a later zxid.
-Where clients write too little for one, sessions are opened and closed until there is
-one. After an interruption the same command goes on where the ensemble stands.
+const exchangeLong = `Exchanges the servers one at a time: observers first, then followers, then the leader.
+A step waits until all others are in sync, is refused if the remaining servers are not
+a quorum, stops the server, waits until its port is closed, and starts the other kind
+of server. Then it waits until that one serves, has what the leader had, knows as many
+sessions as another server, and has the same digest of its tree at a later zxid. If
+clients write too little for a digest, sessions are opened and closed until there is
+one. After an interruption, the same command continues where the ensemble is.
 
---stop and --start are commands for a shell here, in which {id}, {host} and {port}
-(for clients) stand for those of the server. --stop must return when the process has
-ended, not before: two processes must never use one directory. Without them the step
-is printed, and the command waits until it sees that somebody has done it.
+--stop and --start are shell commands that run here; {id}, {host} and {port} (for
+clients) in them stand for those of the server. --stop must not return before the
+process has ended: two processes must never use one directory. Without these flags,
+each step is printed, and the command waits until it sees that somebody has done it.
 
 The exit code is 5 if a digest differs.`
 
@@ -45,8 +45,8 @@ func newMigrateRun() *cobra.Command {
 
 func newMigrateBack() *cobra.Command {
 	v := &migrateRun{to: migrate.Apache}
-	return v.command("back", "Exchange Conclave's servers for Apache's", "Goes back from wherever an exchange stands. "+
-		"It is the same as `conclave migrate run` with\nthe kinds the other way round: --stop ends Conclave, --start starts Apache's server.",
+	return v.command("back", "Exchange Conclave's servers for Apache's", "Undoes an exchange, however far it has come. "+
+		"It works like `conclave migrate run`,\nin the other direction: --stop ends Conclave, --start starts Apache's server.",
 		`  conclave migrate back --stop 'ssh {host} systemctl stop conclave' --start 'ssh {host} systemctl start zookeeper'`)
 }
 
@@ -54,9 +54,9 @@ func (v *migrateRun) command(use, short, long, example string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: takes(0), RunE: v.run}
 	v.migration.add(c)
 	c.Flags().StringVar(&v.stop, "stop", "", "`COMMAND` that stops the server {id} on {host} and returns when its process has ended")
-	c.Flags().StringVar(&v.start, "start", "", "`COMMAND` that starts the other kind there")
-	c.Flags().DurationVar(&v.wait, "wait", 10*time.Minute, "how long a server may take to be in sync")
-	c.Flags().BoolVar(&v.withoutDigests, "without-digests", false, "compare no digests, for servers that keep none (zookeeper.digest.enabled=false)")
+	c.Flags().StringVar(&v.start, "start", "", "`COMMAND` that starts the other kind of server there")
+	c.Flags().DurationVar(&v.wait, "wait", 10*time.Minute, "how long a server may take to get in sync")
+	c.Flags().BoolVar(&v.withoutDigests, "without-digests", false, "do not compare digests, for servers that keep none (zookeeper.digest.enabled=false)")
 	return c
 }
 
@@ -90,7 +90,7 @@ func (v *migrateRun) run(c *cobra.Command, _ []string) error {
 		return err
 	}
 	if (v.stop == "") != (v.start == "") {
-		return cli.Usage("give both, or neither and do the steps by hand", "--stop and --start belong together")
+		return cli.Usage("give both, or give neither and do the steps by hand", "--stop and --start belong together")
 	}
 	ctx, stop := untilInterrupted(c.Context())
 	defer stop()
@@ -134,7 +134,7 @@ func (v *migrateRun) failed(step *migrate.Step, err error) error {
 	if v.to == migrate.Apache {
 		way = "`conclave migrate run` brings all servers to Conclave"
 	}
-	failed.Hint += "the others serve; the same command tries it again, " + way
+	failed.Hint += "the others serve; run the same command to try it again, " + way
 	return failed
 }
 
@@ -149,7 +149,7 @@ func (v *migrateRun) step(ctx context.Context, c *cobra.Command, x *moving, step
 		return nil, err
 	}
 	if again, err := migrate.Next(x.servers(ctx), x.config.Quorum(), v.to); err != nil || again == nil || again.Server.ID != id {
-		return nil, cli.Failed(errors.New("the ensemble has changed while its servers came in sync"), "look at it with conclave status")
+		return nil, cli.Failed(errors.New("the ensemble changed while its servers got in sync"), "look at it with conclave status")
 	}
 	if err := v.halt(ctx, c, x, step, say); err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (v *migrateRun) halt(ctx context.Context, c *cobra.Command, x *moving, step
 	case !x.listens(ctx, address) && v.stop == "":
 		return nil
 	case v.stop == "":
-		say("stop this %s (%s), and be sure that its process has ended", step.Server.Mode, step.Server.Kind)
+		say("stop this %s (%s), and make sure that its process has ended", step.Server.Mode, step.Server.Kind)
 	default:
 		if err := v.shell(ctx, c, v.stop, step, address); err != nil {
 			return err

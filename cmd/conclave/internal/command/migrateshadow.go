@@ -37,15 +37,15 @@ func newMigrateShadow() *cobra.Command {
 		Use:   "shadow",
 		Short: "Rehearse: a Conclave server observes the ensemble, and its tree is compared",
 		Long: `Starts a Conclave server that joins the ensemble as an observer, with an empty
-directory of its own that is removed at the end. It takes every transaction, compares
-the digest that comes with each, and once a second its digests are compared with those
-of all other servers. It has no vote, serves no clients but on a port of this host that
-is found free, and leaves when the time is over or it is interrupted.
+directory of its own that is removed at the end. It applies every transaction and
+compares the digest that comes with each. Once a second, its digests are compared
+with those of all other servers. It has no vote, listens for clients only on a free
+port of this host, and leaves when the time is over or when it is interrupted.
 
-The ensemble need not know it: Apache's leader takes an observer that is not in its
+The ensemble need not know it: Apache's leader accepts an observer that is not in its
 configuration. --config is the zoo.cfg of a server, with the files that it names and
-the java.env beside it. It must have the lines server.N: with dynamicConfigFile, add
-the observer by conclave reconfig and start it as a server instead.
+the java.env beside it. It must have the lines server.N; with dynamicConfigFile, add
+the observer with conclave reconfig and start it as a server instead.
 
 The exit code is 5 if a digest differs.`,
 		Example: `  conclave migrate shadow --server zk1:2181,zk2:2181,zk3:2181 --config zoo.cfg --for 1h`,
@@ -54,9 +54,9 @@ The exit code is 5 if a digest differs.`,
 	}
 	v.migration.add(c)
 	c.Flags().StringVarP(&v.config, "config", "c", "", "zoo.cfg of a server of the ensemble")
-	c.Flags().Int64Var(&v.id, "id", 254, "server id of the observer: above those of all servers")
-	c.Flags().DurationVar(&v.time, "for", 10*time.Minute, "how long to observe, from when it serves; 0 is until interrupted")
-	c.Flags().DurationVar(&v.wait, "wait", 10*time.Minute, "how long it may take to be in sync")
+	c.Flags().Int64Var(&v.id, "id", 254, "server id of the observer, which must be above those of all servers")
+	c.Flags().DurationVar(&v.time, "for", 10*time.Minute, "how long to observe, once it serves; 0 is until interrupted")
+	c.Flags().DurationVar(&v.wait, "wait", 10*time.Minute, "how long it may take to get in sync")
 	return c
 }
 
@@ -74,7 +74,7 @@ func (v *migrateShadow) run(c *cobra.Command, _ []string) error {
 		return err
 	}
 	if v.config == "" {
-		return cli.Usage("--config names the zoo.cfg of a server of the ensemble", "which ensemble?")
+		return cli.Usage("name the zoo.cfg of a server of the ensemble with --config", "no ensemble is named")
 	}
 	ctx, stop := untilHungUp(c.Context())
 	defer stop()
@@ -117,7 +117,7 @@ var notShadowed = []string{"dataDir", "dataLogDir", "clientPort", "secureClientP
 func (v *migrateShadow) configure(dir string, x *moving) (address string, flags []string, err error) {
 	for _, m := range x.config.Members {
 		if m.ID >= quorum.ID(v.id) {
-			return "", nil, cli.Usage("--id names a number above those of all servers, 254 at most", "the ensemble has a server %d", m.ID)
+			return "", nil, cli.Usage("give --id a number above those of all servers, at most 254", "the ensemble has a server %d", m.ID)
 		}
 	}
 	plan := &migrationPlan{}
@@ -246,7 +246,7 @@ func (v *migrateShadow) observe(ctx context.Context, c *cobra.Command, x *moving
 	}); err != nil {
 		return nil, err
 	}
-	say("observes from zxid %s", first.Zxid)
+	say("observing from zxid %s", first.Zxid)
 	var base uint64
 	for _, g := range x.look(ctx) {
 		base = max(base, g.zxid())
@@ -262,7 +262,7 @@ func (v *migrateShadow) observe(ctx context.Context, c *cobra.Command, x *moving
 			return nil, err
 		}
 		if n := g.Mntr["zk_digest_mismatches_count"]; n > "0" {
-			return nil, differs(fmt.Errorf("the observer has counted %s transactions after which its digest is not its leader's, near zxid %s", n, g.Zxid))
+			return nil, differs(fmt.Errorf("the observer has counted %s transactions after which its digest differs from its leader's, near zxid %s", n, g.Zxid))
 		}
 		if g.Serves() {
 			last = g
@@ -276,7 +276,7 @@ func (v *migrateShadow) observe(ctx context.Context, c *cobra.Command, x *moving
 		}
 	}
 	if len(compared) == 0 {
-		return nil, cli.Failed(errors.New("no digest was compared"), "there were fewer than 128 transactions: observe for longer, with --for")
+		return nil, cli.Failed(errors.New("no digest was compared"), "there were fewer than 128 transactions: observe for longer with --for")
 	}
 	return &shadowed{Digests: len(compared), FromZxid: first.Zxid, ToZxid: last.Zxid, Seconds: time.Since(began).Seconds()}, nil
 }

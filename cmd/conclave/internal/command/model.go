@@ -48,16 +48,16 @@ func newModel() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "model",
 		Short: "Explore every order of events in small ensembles",
-		Long: `Goes through all states that small systems of the production machines can come
-to: elections, Zab with its disk, Raft, candidates on one record; with crashes at
-every point, restarts, lost and repeated messages. In each state it checks what
-must hold, and that the system comes to a good state when nothing more goes
-wrong. What is violated is printed with a shortest trace.
+		Long: `Explores all states that small systems of the production machines can reach:
+elections, Zab with its disk, Raft, candidates on one record; with crashes at
+every point, restarts, and lost and repeated messages. In each state, it checks
+what must hold, and that the system reaches a good state when nothing more goes
+wrong. A violation is printed with a shortest trace.
 
---scope small takes a minute in all and is part of the tests, full an hour.
+--scope small takes a minute in all and is part of the tests; full takes an hour.
 --mutants puts known bugs back one at a time, and says how each was found.
---save writes the trace as a story for the machine's testdata, if it can be told
-as one.
+--save writes the trace as a story for the machine's testdata, if it can be
+written as one.
 
 The exit code is 1 if something was violated, a search did not finish, or a
 mutant was not found.`,
@@ -70,13 +70,13 @@ mutant was not found.`,
 	}
 	v.add(c)
 	f := c.Flags()
-	f.StringVar(&v.model, "model", "", "explore this one (default all)")
+	f.StringVar(&v.model, "model", "", "explore this model (default all)")
 	f.StringVar(&v.scope, "scope", "small", "small or full")
 	f.StringVar(&v.mutant, "mutant", "", "put this known bug back")
 	f.BoolVar(&v.mutants, "mutants", false, "put every known bug back in turn (those of --model, if given)")
-	f.IntVar(&v.workers, "workers", 0, "searches side by side (default one for each core)")
+	f.IntVar(&v.workers, "workers", 0, "searches at the same time (default one for each core)")
 	f.DurationVar(&v.limit, "time", 0, "give up a search after this time (default never)")
-	f.IntVar(&v.memory, "memory", 6144, "give up a search at so many MiB")
+	f.IntVar(&v.memory, "memory", 6144, "give up a search that uses this many MiB")
 	f.StringVar(&v.save, "save", "", "write the first violation to this file")
 	return c
 }
@@ -87,7 +87,7 @@ func (v *modelFlags) run(c *cobra.Command, _ []string) error {
 		return err
 	}
 	if v.scope != "small" && v.scope != "full" {
-		return cli.Usage("--scope small or --scope full", "no scope %q", v.scope)
+		return cli.Usage("write --scope small or --scope full", "unknown scope %q", v.scope)
 	}
 	hunts := v.mutants || v.mutant != ""
 	searches := v.searches()
@@ -95,7 +95,7 @@ func (v *modelFlags) run(c *cobra.Command, _ []string) error {
 		searches = v.hunts()
 	}
 	if len(searches) == 0 {
-		return cli.Usage("the names are "+names(hunts), "no such model or mutant")
+		return cli.Usage("choose from "+names(hunts), "no such model or mutant")
 	}
 	debug.SetGCPercent(200)
 	bar := newBar(c.ErrOrStderr(), 0)
@@ -239,7 +239,7 @@ func verdict(results []explored, mutants bool) error {
 	case failed > 0:
 		return cli.Failed(fmt.Errorf("%d of %d models violate what must hold", failed, len(results)), "docs/model.md says how to read the trace; --save keeps it")
 	case unfinished > 0:
-		return cli.Failed(fmt.Errorf("%d of %d searches did not finish", unfinished, len(results)), "--memory and --time set the limits")
+		return cli.Failed(fmt.Errorf("%d of %d searches did not finish", unfinished, len(results)), "raise the limits with --memory and --time")
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func parseMoment(text string) (backup.Moment, error) {
 			return backup.Moment{Time: at}, nil
 		}
 	}
-	return backup.Moment{}, cli.Usage("write a zxid, as 0x1b0, or a time with its zone, as 2026-11-24T10:00:00Z", "%q is no moment", text)
+	return backup.Moment{}, cli.Usage("write a zxid, as 0x1b0, or a time with its zone, as 2026-11-24T10:00:00Z", "%q is not a moment", text)
 }
 
 // loadMoment gives the state of a backup at a moment.
@@ -60,7 +60,7 @@ func loadMoment(ctx context.Context, keys *backupKeys, dir string, m backup.Mome
 	}
 	failed := &cli.Error{Err: fmt.Errorf("load %s of %s: %w", m, dir, err), Exit: cli.ExitFailed, Hint: "`conclave backup verify` reads all of it"}
 	if errors.Is(err, backup.ErrOutside) {
-		failed.Exit, failed.Hint = cli.ExitNotFound, "`conclave backup list` shows which moments it has; --at with the zxid or the time of its end gives its last state"
+		failed.Exit, failed.Hint = cli.ExitNotFound, "`conclave backup list` shows which moments it has; to get its last state, give its last zxid or time"
 	} else if vfs.IsCorruption(err) {
 		failed.Exit = cli.ExitDamaged
 	}
@@ -87,7 +87,7 @@ func loadTree(ctx context.Context, settings *fileSettings, keys *backupKeys, arg
 		return state.Tree(), nil
 	}
 	if when != "" {
-		return nil, cli.NotFound(fmt.Errorf("%s holds no backup", dir), "a moment is one of a backup; a data directory or a snapshot has one state")
+		return nil, cli.NotFound(fmt.Errorf("%s holds no backup", dir), "only a backup has moments; a data directory or a snapshot has one state")
 	}
 	cfg, err := settings.read()
 	if err != nil {
@@ -151,5 +151,5 @@ func loadDirectoryTree(cfg *server.Config) (*tree.Tree, error) {
 }
 
 func unloadable(err error) error {
-	return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "`conclave check` reads the whole directory; --max-buffer where jute.maxbuffer is set"}
+	return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "read the whole directory with `conclave check`; give --max-buffer if jute.maxbuffer is set"}
 }

@@ -26,8 +26,8 @@ type asking struct {
 func (a *asking) add(c *cobra.Command) {
 	a.electionFlags.add(c)
 	a.outputFlag.add(c)
-	c.Flags().DurationVar(&a.timeout, "timeout", 30*time.Second, "how long to wait until it has happened")
-	c.Flags().BoolVar(&a.noWait, "no-wait", false, "only ask")
+	c.Flags().DurationVar(&a.timeout, "timeout", 30*time.Second, "how long to wait until the leader has done it")
+	c.Flags().BoolVar(&a.noWait, "no-wait", false, "ask, and do not wait until it is done")
 }
 
 // asked is what came of it, as JSON.
@@ -45,16 +45,16 @@ func newResign() *cobra.Command {
 	var a asking
 	c := &cobra.Command{
 		Use:   "resign NAME",
-		Short: "Ask the leader of an election to give up",
+		Short: "Ask the leader of an election to step down",
 		Example: `  conclave resign billing/nightly
   conclave resign billing/nightly --no-wait`,
-		Long: `Leaves a request for the leader, which ends its work and hands the election
-to the successor, and waits until that has happened. A command under conclave
-run is told to end (SIGTERM) and has its --grace for it; then conclave run ends
-with code 75, or waits again with --forever.
+		Long: `Leaves a request for the leader to end its work and hand over to its successor,
+and waits until it has done so. A command under conclave run is sent SIGTERM and
+has its --grace to end; then conclave run ends with code 75, or, with --forever,
+waits again.
 
-The leader finds the request with its next renewal, a quarter of its lease later
-at most.`,
+The leader finds the request at its next renewal, after a quarter of its lease at
+most.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := a.only(c, args); err != nil {
 				return err
@@ -71,10 +71,10 @@ func newTransfer() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "transfer NAME CANDIDATE",
 		Short: "Ask the leader to hand over to a waiter",
-		Long: `Leaves a request for the leader to make a waiter its successor, and
-waits until that one leads. The leader leads on until the other is ready, and
-stays the leader if that comes to nothing. If the candidate leads already, nothing is
-asked, and the exit code is 0.`,
+		Long: `Leaves a request for the leader to hand over to CANDIDATE, which must be waiting,
+and waits until that one leads. The leader keeps leading until its successor is
+ready, and remains the leader if the transfer fails. If CANDIDATE leads already,
+nothing is asked, and the exit code is 0.`,
 		Example: `  conclave transfer billing/nightly host2-4711`,
 		RunE: func(c *cobra.Command, args []string) error {
 			rest, err := a.take(c, args)
@@ -138,7 +138,7 @@ func (a *asking) ask(c *cobra.Command, to string) error {
 }
 
 func nobodyLeads(name string) error {
-	return cli.NotFound(fmt.Errorf("nobody leads %q", name), "conclave elect "+name+", or conclave run, stands for it")
+	return cli.NotFound(fmt.Errorf("nobody leads %q", name), "conclave elect "+name+", or conclave run, campaigns in it")
 }
 
 // comingMax is how long to wait for a candidate that is not queued: one that has
@@ -173,7 +173,7 @@ func (a *asking) before(ctx context.Context, store *opened, to string) (election
 func notWaiting(now election.View, to string) error {
 	hint := "nobody waits: start the candidate first"
 	if len(now.Waiters) > 0 {
-		hint = "waiting are: " + strings.Join(now.WaiterIDs(), " ")
+		hint = "these wait: " + strings.Join(now.WaiterIDs(), " ")
 	}
 	return cli.NotFound(fmt.Errorf("%q does not wait for %q", to, now.Election), cli.Visible(hint))
 }
@@ -207,7 +207,7 @@ func (a *asking) await(ctx context.Context, store *opened, before election.View,
 		case to == "" || v.Leader == to:
 			return v, nil
 		default: // perhaps the one that was asked, by another leadership, of which nothing is asked
-			return v, cli.Failed(fmt.Errorf("%s leads %q now, not %s", v.Leader, a.name, to), "ask again: the leader went before it could hand over")
+			return v, cli.Failed(fmt.Errorf("%s leads %q now, not %s", v.Leader, a.name, to), "ask again: the leader ended before it could hand over")
 		}
 	}
 	if ctx.Err() == nil && last.Leader == "" && to == "" {
@@ -223,11 +223,11 @@ func (a *asking) inVain(ctx context.Context, before, last election.View, to stri
 	case cause != nil && !errors.Is(cause, context.DeadlineExceeded):
 		return fmt.Errorf("wait for the leader of %q: %w", a.name, cause)
 	case last.Leader == "":
-		return cli.Failed(fmt.Errorf("%s has given %q up, and nobody leads", before.Leader, a.name), "start a candidate")
+		return cli.Failed(fmt.Errorf("%s has given up %q, and nobody leads", before.Leader, a.name), "start a candidate")
 	case to != "" && last.Leader == before.Leader && !last.Waits(to):
 		return notWaiting(last, to)
 	}
-	return cli.Failed(fmt.Errorf("%s was asked and after %v has not given up %q", before.Leader, a.timeout, a.name),
+	return cli.Failed(fmt.Errorf("%s was asked, but has not given up %q after %v", before.Leader, a.timeout, a.name),
 		"what it runs has its --grace to end, and a successor its time to warm up; the request stays, conclave observe "+a.name+" shows what happens")
 }
 

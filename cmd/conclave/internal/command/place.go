@@ -37,10 +37,10 @@ var placeExamples = map[string]string{
 }
 
 // placesAbout tells where a backup may be, for the help of commands.
-const placesAbout = `BACKUP is a directory, or the URL of an object store: s3://BUCKET/PREFIX,
-azureblob://ACCOUNT/CONTAINER/PREFIX, with the parameters and the credentials
-of elections there (docs/backends.md). A backup shows all that the tree held to
-those who can read it: --recipient encrypts it with age.`
+const placesAbout = `BACKUP is a directory, or the URL of an object store: s3://BUCKET/PREFIX or
+azureblob://ACCOUNT/CONTAINER/PREFIX, with the same parameters and credentials
+as for elections (docs/backends.md). Everybody who can read a backup can see
+everything in the tree: --recipient encrypts it with age.`
 
 // placeURL returns the scheme of a place that is a URL, "" for a directory.
 func placeURL(place string) string {
@@ -60,7 +60,7 @@ func readyPlace(place string) error {
 		return nil
 	case !known:
 		all := slices.Sorted(maps.Values(placeExamples))
-		return cli.Usage("name a directory, or write for example "+strings.Join(all, " or "), "no backup is kept at %s", redact.URL(place))
+		return cli.Usage("name a directory, or write for example "+strings.Join(all, " or "), "no backup can be kept at %s", redact.URL(place))
 	}
 	return becomeStores(scheme)
 }
@@ -72,13 +72,13 @@ type backupKeys struct {
 }
 
 func (k *backupKeys) addReading(c *cobra.Command) {
-	c.Flags().StringArrayVarP(&k.identities, "identity", "i", nil, "file of identities of age that decrypts the backup; may be given several times")
+	c.Flags().StringArrayVarP(&k.identities, "identity", "i", nil, "file of age identities that decrypts the backup; may be repeated")
 }
 
 func (k *backupKeys) addWriting(c *cobra.Command) {
 	k.addReading(c)
-	c.Flags().StringArrayVarP(&k.recipients, "recipient", "r", nil, "encrypt what is written for this recipient of age (age1...); may be given several times")
-	c.Flags().StringArrayVarP(&k.recipientFiles, "recipients-file", "R", nil, "encrypt for the recipients in this file, one a line")
+	c.Flags().StringArrayVarP(&k.recipients, "recipient", "r", nil, "encrypt what is written for this age recipient (age1...); may be repeated")
+	c.Flags().StringArrayVarP(&k.recipientFiles, "recipients-file", "R", nil, "encrypt for the recipients in this file, one per line")
 }
 
 // over puts the keys over a place.
@@ -99,7 +99,7 @@ func (k *backupKeys) over(place backup.Place) (*sealed.Place, error) {
 			return err
 		})
 		if err != nil {
-			return nil, cli.Usage("a line is a recipient (age1...), or begins with #", "--recipients-file %s: %v", file, err)
+			return nil, cli.Usage("each line must be a recipient (age1...) or begin with #", "--recipients-file %s: %v", file, err)
 		}
 	}
 	for _, file := range k.identities {
@@ -133,7 +133,7 @@ func (k *backupKeys) open(ctx context.Context, place string) (*sealed.Place, err
 		return k.openURL(ctx, scheme, place)
 	}
 	if info, err := os.Stat(place); err != nil || !info.IsDir() {
-		return nil, cli.NotFound(cmp.Or(err, fmt.Errorf("%s is no directory", place)), "name the directory that `conclave backup take` wrote to")
+		return nil, cli.NotFound(cmp.Or(err, fmt.Errorf("%s is not a directory", place)), "name the directory that `conclave backup take` wrote to")
 	}
 	return k.over(backup.OpenDir(osfs.New(), place))
 }
@@ -149,7 +149,7 @@ func (k *backupKeys) lock(ctx context.Context, place string) (sealed *sealed.Pla
 	case errors.Is(err, vfs.ErrLocked):
 		return nil, nil, cli.Failed(err, "another backup is being taken: wait for it")
 	case err != nil:
-		return nil, nil, failedOn(err, "name a directory that can be written")
+		return nil, nil, failedOn(err, "name a writable directory")
 	}
 	unlock = func() { _ = dir.Close() }
 	if sealed, err = k.over(dir); err != nil {
@@ -171,9 +171,9 @@ func (k *backupKeys) openURL(ctx context.Context, scheme, place string) (*sealed
 func failedOn(err error, hint string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		hint = "run it as the user to whom the files belong, or name what this user may use"
+		hint = "run it as the user who owns the files, or name a place that this user may use"
 	case errors.Is(err, vfs.ErrNoSpace):
-		hint = "the disk is full: make space there, or name a directory on another one, and try again"
+		hint = "make space on the disk, or name a directory on another one, and try again"
 	}
 	return cli.Failed(err, hint)
 }
@@ -182,9 +182,9 @@ func failedOn(err error, hint string) error {
 func explainKeys(err error) error {
 	switch {
 	case errors.Is(err, sealed.ErrNoIdentity):
-		return cli.Failed(err, "--identity names the file of the identity that decrypts it")
+		return cli.Failed(err, "name the file of the identity that decrypts it with --identity")
 	case errors.Is(err, sealed.ErrWrongIdentity):
-		return cli.Failed(err, "--identity names the file of the identity for whose recipient it was encrypted")
+		return cli.Failed(err, "it was encrypted for another recipient: name the file of that identity with --identity")
 	case errors.Is(err, sealed.ErrNoRecipient):
 		return cli.Failed(err, "give the --recipient again, or take the backup to another place")
 	}

@@ -29,7 +29,7 @@ type limited struct {
 func newQuota() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "quota",
-		Short: "Print, set or remove limits of how much is below a znode",
+		Short: "Print, set or remove limits on what is below a znode",
 		Example: `  conclave quota set /app --count 1000 --bytes-hard 1000000
   conclave quota get`,
 		Args: takes(0),
@@ -75,13 +75,13 @@ func newQuotaGet() *cobra.Command {
 	var n connection
 	c := &cobra.Command{
 		Use:   "get [PATH]",
-		Short: "Print limits and what is used of them",
+		Short: "Print limits and how much of them is used",
 		Example: `  conclave quota get
   conclave quota get /app -o json`,
 		Long: `Prints how many znodes there are at and below PATH, how many bytes of data they
-have together, and the limits of both; without PATH those of all paths that have
-a quota. A write beyond a soft limit is logged by the servers, and one beyond a
-hard limit is refused, where their configuration has enforceQuota=true.`,
+have in total, and the limits of both; without PATH, it does so for all paths that
+have a quota. The servers log a write beyond a soft limit, and refuse one beyond a
+hard limit if their configuration has enforceQuota=true.`,
 		Args: takes(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return n.atRoot(c, func(ctx context.Context, s *session, chroot string) error {
@@ -128,7 +128,7 @@ func quotaOf(ctx context.Context, s *session, path string) (quota, error) {
 // noQuota says which path has none, where that is the error.
 func noQuota(path string, err error) error {
 	if errors.Is(err, zk.ErrNoNode) {
-		return cli.NotFound(fmt.Errorf("%s has no quota", path), "conclave quota get lists those that have one, conclave quota set gives it one")
+		return cli.NotFound(fmt.Errorf("%s has no quota", path), "conclave quota get lists the paths that have one, conclave quota set sets one")
 	}
 	return err
 }
@@ -197,12 +197,12 @@ func newQuotaSet() *cobra.Command {
 	v := &quotaSet{}
 	c := &cobra.Command{
 		Use:   "set PATH",
-		Short: "Set limits of how much is below a znode",
-		Long: `Sets limits for PATH, which must exist, and leaves those alone that are not named.
-A write beyond a soft limit is logged by the servers; one beyond a hard limit is
-refused, where their configuration has enforceQuota=true. The znode itself
-counts. One path has one quota: PATH is refused if something above it or below it
-has a quota already, and so is the root, of which no server keeps any.
+		Short: "Set limits on what is below a znode",
+		Long: `Sets limits for PATH, which must exist; limits without a flag stay as they are.
+The servers log a write beyond a soft limit, and refuse one beyond a hard limit if
+their configuration has enforceQuota=true. The znode itself counts. Quotas do not
+nest: PATH is refused if a path above or below it has a quota already, and so is
+the root, for which servers keep no quota.
 
 The limits are the znodes below /zookeeper/quota that zkCli.sh writes.`,
 		Example: `  conclave quota set /app --count 10000 --bytes-hard 50000000`,
@@ -233,7 +233,7 @@ func (v *quotaSet) check(c *cobra.Command) error {
 		limit, least int64
 	}{{"count", v.limits.Count, 1}, {"count-hard", v.limits.CountHard, 1}, {"bytes", v.limits.Bytes, 0}, {"bytes-hard", v.limits.BytesHard, 0}} {
 		if c.Flags().Changed(one.flag) && one.limit < one.least {
-			return cli.Usage("conclave quota rm takes a limit away", "--%s %d is less than %d", one.flag, one.limit, one.least)
+			return cli.Usage("remove a limit with conclave quota rm", "--%s %d is less than %d", one.flag, one.limit, one.least)
 		}
 	}
 	return nil
@@ -242,10 +242,10 @@ func (v *quotaSet) check(c *cobra.Command) error {
 func (v *quotaSet) run(ctx context.Context, c *cobra.Command, s *session, chroot, path string) error {
 	absolute := under(chroot, path)
 	if absolute == zk.SystemPath || strings.HasPrefix(absolute, zk.SystemPath+"/") {
-		return cli.Usage("name a znode of your own", "%s is the servers' own, and not counted", path)
+		return cli.Usage("name a znode of your own", "%s belongs to the servers, and is not counted", path)
 	}
 	if absolute == zk.RootPath {
-		return cli.Usage("name a znode below it", "servers keep no quota of the root")
+		return cli.Usage("name a znode below it", "servers keep no quota for the root")
 	}
 	asking, cancel := s.within(ctx)
 	defer cancel()
@@ -272,7 +272,7 @@ func (v *quotaSet) run(ctx context.Context, c *cobra.Command, s *session, chroot
 // alone refuses a path if one above it or below it has a quota: ZooKeeper's servers would
 // count what is below both for one of them alone.
 func alone(ctx context.Context, s *session, path string) error {
-	const hint = "conclave quota get lists the quotas, conclave quota rm takes one away"
+	const hint = "conclave quota get lists the quotas, conclave quota rm removes one"
 	for above := zk.ParentPath(path); above != zk.RootPath; above = zk.ParentPath(above) {
 		if _, err := quotaOf(ctx, s, above); err == nil {
 			return cli.Failed(fmt.Errorf("%s, above %s, has a quota", above, path), hint)
@@ -329,9 +329,9 @@ func newQuotaRm() *cobra.Command {
 	var count, countHard, bytes, bytesHard bool
 	c := &cobra.Command{
 		Use:   "rm PATH",
-		Short: "Take limits away",
-		Long: `Takes the limits away that are named, or the whole quota of PATH if none is. PATH
-need not exist any more.`,
+		Short: "Remove limits",
+		Long: `Removes the given limits, or the whole quota of PATH if none is given. PATH need
+not exist any more.`,
 		Example: `  conclave quota rm /app --bytes-hard
   conclave quota rm /app`,
 		Args: takes(0, "PATH"),

@@ -168,7 +168,7 @@ func (o *opened) unanswered(err error) error {
 	case !silent && o.scheme == "zookeeper":
 		return err
 	case !silent:
-		return cli.Failed(err, "is it the right store, and may you use it? --store or CONCLAVE_STORE names it, as in "+o.example+o.credentials())
+		return cli.Failed(err, "check that it is the right store, and that you may use it; --store or CONCLAVE_STORE names it, as in "+o.example+o.credentials())
 	case o.distrust.why() != nil:
 		return &cli.Error{Err: fmt.Errorf("%s: %w", o.shown, o.distrust.why()), Exit: cli.ExitNoServer, Hint: certificateHint(o.distrust.why())}
 	case o.scheme == "zookeeper":
@@ -176,7 +176,7 @@ func (o *opened) unanswered(err error) error {
 			Hint: unsessionedHint(context.Background(), err, o.addresses, o.distrust != nil)}
 	}
 	return &cli.Error{Err: err, Exit: cli.ExitNoServer,
-		Hint: "the store does not answer: is it there? --store or CONCLAVE_STORE names it, as in " + o.example}
+		Hint: "the store does not answer: check that it runs, and that --store or CONCLAVE_STORE names it, as in " + o.example}
 }
 
 // credentials says where those of a store come from, "" where about does not say it.

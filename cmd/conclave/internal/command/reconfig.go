@@ -32,22 +32,22 @@ func newReconfig() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reconfig",
 		Short: "Change the servers of an ensemble while it serves",
-		Long: `Changes who the servers of the ensemble are, and who of them votes. It prints the
-configuration before and after, and asks each server of the new one: a server is
-in sync if it follows the leader, has the configuration in force, and comes to
-have everything that was committed when the command began. If those in sync are
-no quorum of the new configuration, nothing is proposed; --force leaves that to
-the ensemble, which refuses as well. The change is proposed on the condition
-that the configuration is still the one that was printed. Then the command waits
-until all servers of the new configuration have it in force.
+		Long: `Changes which servers the ensemble has, and which of them vote. It prints the
+configuration before and after, and asks each server of the new one for its state:
+a server is in sync if it follows the leader, has the configuration in force, and
+reaches everything that was committed when the command began. If the servers in
+sync are not a quorum of the new configuration, nothing is proposed; --force
+leaves the decision to the ensemble, which checks its own links. The change is
+refused if the configuration is no longer the one that was printed. After the
+change, the command waits until it is in force on all servers.
 
-A server that is to join must run already, with a configuration that names the
-others and itself: it follows then, without a vote. Of a server that was removed
-the process runs on and serves nobody: stop it.
+A server that will join must already be running, with a configuration that names
+the others and itself; it follows without a vote until then. A server that was
+removed keeps running and serves nobody: stop it.
 
-The servers need reconfigEnabled=true, and the client the right to write
-/zookeeper/config: as super user, or by conclave acl set as super user. Over TLS a
-server can be asked alone if --server names it.`,
+The servers need reconfigEnabled=true, and the client needs permission to write
+/zookeeper/config: as super user, or from conclave acl set as super user. Over
+TLS, a server can only be asked if --server names it.`,
 		Example: `  conclave reconfig --add 'server.4=zk4:2888:3888:observer;2181' --dry-run
   conclave reconfig --promote 4 --auth digest:super:secret
   conclave reconfig --remove 3 --add 'server.5=zk5:2888:3888;2181'
@@ -57,15 +57,15 @@ server can be asked alone if --server names it.`,
 	}
 	v.connection.add(c)
 	f := c.Flags()
-	f.StringArrayVar(&v.add, "add", nil, "`LINE` of a server that joins, or has its addresses changed: server.4=host:2888:3888:observer;2181; may be repeated")
+	f.StringArrayVar(&v.add, "add", nil, "`LINE` of a server that joins or changes its addresses: server.4=host:2888:3888:observer;2181; may be repeated")
 	f.StringSliceVar(&v.remove, "remove", nil, "`IDS` of servers that leave")
-	f.StringSliceVar(&v.promote, "promote", nil, "`IDS` of observers that are to vote")
-	f.StringSliceVar(&v.demote, "demote", nil, "`IDS` of participants that are to be observers")
-	f.StringVar(&v.file, "file", "", "`FILE` with the whole new ensemble, as a dynamic configuration file; - is the standard input")
+	f.StringSliceVar(&v.promote, "promote", nil, "`IDS` of observers to make participants")
+	f.StringSliceVar(&v.demote, "demote", nil, "`IDS` of participants to make observers")
+	f.StringVar(&v.file, "file", "", "`FILE` with the whole new ensemble, as a dynamic configuration file; - is standard input")
 	f.StringVar(&v.version, "version", "", "`HEX`: only if the configuration in force has this version")
-	f.BoolVar(&v.dry, "dry-run", false, "print and check, and propose nothing")
-	f.BoolVar(&v.force, "force", false, "propose it although those in sync are no quorum of the new configuration")
-	f.DurationVar(&v.wait, "wait", time.Minute, "how long to wait until all servers have it in force; 0 does not wait")
+	f.BoolVar(&v.dry, "dry-run", false, "print and check the change, but do not propose it")
+	f.BoolVar(&v.force, "force", false, "propose the change even if the servers in sync are not a quorum of the new configuration")
+	f.DurationVar(&v.wait, "wait", time.Minute, "how long to wait until the change is in force on all servers; 0 does not wait")
 	for _, one := range []string{"add", "remove", "promote", "demote"} {
 		c.MarkFlagsMutuallyExclusive("file", one)
 	}
@@ -126,10 +126,10 @@ func (v *reconfig) plan(ctx context.Context, c *cobra.Command, s *session) (*cha
 	if v.version != "" {
 		version, err := strconv.ParseInt(v.version, 16, 64)
 		if err != nil {
-			return nil, cli.Usage("conclave config prints it at the end", "--version %q is no number in hexadecimal", v.version)
+			return nil, cli.Usage("conclave config prints it at the end", "--version %q is not a hexadecimal number", v.version)
 		}
 		if version != current.Version {
-			return nil, cli.Failed(fmt.Errorf("the configuration in force has the version %x, not %x", current.Version, version), "look at it with conclave config")
+			return nil, cli.Failed(fmt.Errorf("the configuration in force has version %x, not %x", current.Version, version), "look at it with conclave config")
 		}
 	}
 	p := &changePlan{current: current, change: client.Change{Version: current.Version}}
@@ -262,10 +262,10 @@ func marked(lines, others []string, mark string) string {
 func (v *reconfig) apply(ctx context.Context, c *cobra.Command, s *session, p *changePlan, looks *looker) error {
 	switch {
 	case p.next.Equal(p.current):
-		fmt.Fprintln(c.ErrOrStderr(), "conclave: nothing changes: this is the configuration in force")
+		fmt.Fprintln(c.ErrOrStderr(), "conclave: nothing to change: this is the configuration in force")
 		return nil
 	case !p.Quorum && !v.force:
-		return cli.Failed(fmt.Errorf("those in sync are no quorum of the new configuration (%s): nothing was proposed", p.After.Quorum),
+		return cli.Failed(fmt.Errorf("the servers in sync are not a quorum of the new configuration (%s): nothing was proposed", p.After.Quorum),
 			"start the servers that are missing, each with a configuration that names all; --force leaves the decision to the ensemble")
 	case v.dry:
 		fmt.Fprintln(c.ErrOrStderr(), "conclave: dry run: nothing was proposed")
@@ -298,7 +298,7 @@ func (v *reconfig) apply(ctx context.Context, c *cobra.Command, s *session, p *c
 		fmt.Fprintf(s.Out, "\nin force: version %s, on %d of %d servers\n", p.After.Version, len(p.Servers)-len(late), len(p.Servers))
 	}
 	if len(late) > 0 {
-		return cli.Failed(fmt.Errorf("the change is committed, and not seen in force on server %s", strings.Join(late, ", ")),
+		return cli.Failed(fmt.Errorf("the change is committed, but was not seen in force on server %s", strings.Join(late, ", ")),
 			"conclave status shows which servers follow; one that was down learns of it when it starts")
 	}
 	return nil

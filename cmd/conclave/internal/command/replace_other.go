@@ -7,5 +7,5 @@ import "errors"
 // replaceProcess: a process keeps its program here, and a child in its place
 // would outlive it and what it holds.
 func replaceProcess(string, []string, []string) error {
-	return errors.New("this system cannot do that: call " + storesProgram + " with the same arguments, it does all that conclave does")
+	return errors.New("this system cannot do that: run " + storesProgram + " with the same arguments instead")
 }

@@ -19,11 +19,10 @@ func newRestoreToken() *cobra.Command {
 		Use:     "restore-token NAME --token N",
 		Short:   "Set the last token of an election whose state file was damaged",
 		Example: `  conclave restore-token billing/nightly --token 1795376556156`,
-		Long: `The directory of an election holds the last token that was given out. When
-that file is damaged nobody may lead, for a token would be given out twice.
-This command sets it by hand: to a number that is at least the greatest token
-ever used, and not above 2^62. It lowers nothing, and refuses while somebody
-leads.`,
+		Long: `The directory of an election holds the last token that was issued. If that file
+is damaged, nobody may lead, because a token could be issued twice. This command
+sets it by hand, to a number that is at least the highest token ever used, and at
+most 2^62. It never lowers a token, and refuses while somebody leads.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := b.only(c, args); err != nil {
 				return err
@@ -40,15 +39,15 @@ leads.`,
 			ctx, cancel := context.WithTimeout(c.Context(), timeout)
 			defer cancel()
 			if err := dir.Restore(ctx, b.name, election.Token(token)); err != nil {
-				return cli.Failed(err, "choose a token that is at least the greatest one ever used, while nobody leads")
+				return cli.Failed(err, "choose a token that is at least the highest one ever used, while nobody leads")
 			}
 			fmt.Fprintf(c.OutOrStdout(), "the next leader of %s has token %d\n", b.name, token+1)
 			return nil
 		},
 	}
 	b.add(c)
-	c.Flags().Uint64Var(&token, "token", 0, "the greatest token that was ever used, or more")
-	c.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait for the present leader to go")
+	c.Flags().Uint64Var(&token, "token", 0, "the highest token ever used, or a higher one")
+	c.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait until nobody leads")
 	_ = c.MarkFlagRequired("token")
 	return c
 }

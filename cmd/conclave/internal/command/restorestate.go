@@ -28,20 +28,19 @@ func newRestore() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore BACKUP (--into DIR | --path PATH)",
 		Short: "Restore a moment from a backup: a data directory, or a subtree of a running ensemble",
-		Long: `With --into it makes the data directory of a server. Stop all servers of the
-ensemble, restore the same moment for each into an empty directory, put myid
-beside it, and start them when all are restored. What is restored begins above every
-zxid that the backup has seen: one server that was forgotten is not elected, and
-clients that saw the end of the old history are let in.
+		Long: `With --into, it makes the data directory of a server. Stop all servers of the
+ensemble, restore the same moment for each into an empty directory, put myid into
+it, and start the servers when all are restored. The restored history begins above
+every zxid that the backup has seen, so a server that was forgotten is not elected,
+and clients that saw the end of the old history can connect.
 
-With --path it makes a subtree of a running ensemble what it was: it creates, sets
-and deletes by ordinary transactions, each with the version that it has read, so
-that a change which comes in between is never overwritten: the command then ends,
-and may be run again. Ephemerals are left alone, and so is /zookeeper, with the
-quotas. A znode that is made again counts from the start: the names of sequential znodes
-below it, and tokens that are made of versions, may be lower than those
-given out before. Where --server has a chroot, PATH is below it, in the backup,
-too. --dry-run prints what it would do.`,
+With --path, it sets a subtree of a running ensemble to its earlier state with
+ordinary transactions. Each one names the version that was read, so a concurrent
+change is never overwritten: the command then ends, and can be run again.
+Ephemerals are left alone, and so is /zookeeper, including the quotas. A znode that
+is created again starts its counters again: names of sequential znodes below it,
+and tokens made from versions, may be lower than earlier ones. If --server has a
+chroot, PATH is below it, also in the backup. --dry-run prints what it would do.`,
 		Example: `  conclave restore /backup --at 2026-11-24T10:00:00Z --into /var/lib/zookeeper
   conclave restore /backup --at 0x300000042 --path /app --server host:2181 --dry-run`,
 		Args: takes(0, "BACKUP"),
@@ -51,12 +50,12 @@ too. --dry-run prints what it would do.`,
 	v.keys.addReading(c)
 	c.ValidArgsFunction = nil
 	f := c.Flags()
-	f.StringVar(&v.at, "at", "", "the moment: a zxid, as 0x1b0, or a time with its zone, as 2026-11-24T10:00:00Z (default: the last)")
-	f.StringVar(&v.into, "into", "", "dataDir of a server, which has no data yet")
-	f.StringVar(&v.logDir, "log-dir", "", "dataLogDir of that server, where it is another directory")
+	f.StringVar(&v.at, "at", "", "the moment: a zxid, as 0x1b0, or a time with its zone, as 2026-11-24T10:00:00Z (default: the last one)")
+	f.StringVar(&v.into, "into", "", "dataDir of a server that has no data yet")
+	f.StringVar(&v.logDir, "log-dir", "", "dataLogDir of that server, if it is another directory")
 	f.StringVar(&v.path, "path", "", "the subtree to restore in the ensemble that --server names")
 	f.BoolVar(&v.dryRun, "dry-run", false, "print what would be done, and do nothing")
-	f.BoolVar(&v.keepNew, "keep-new", false, "with --path: delete nothing that the backup does not have")
+	f.BoolVar(&v.keepNew, "keep-new", false, "with --path: do not delete what the backup does not have")
 	return c
 }
 
@@ -67,7 +66,7 @@ func (v *restoring) run(c *cobra.Command, args []string) error {
 	}
 	switch {
 	case (v.into == "") == (v.path == ""):
-		return cli.Usage("say --into DIR, or --path PATH", "where to?")
+		return cli.Usage("give --into DIR or --path PATH", "no destination is named")
 	case v.into != "":
 		return v.directory(c, args[0], m)
 	case zk.ValidatePath(v.path) != nil || isSystemPath(v.path):
@@ -77,7 +76,7 @@ func (v *restoring) run(c *cobra.Command, args []string) error {
 }
 
 func notYours(path string) error {
-	return cli.Usage("write for example --path /app", "%q is no path of yours", path)
+	return cli.Usage("write for example --path /app", "%q is not a path of clients", path)
 }
 
 func isSystemPath(path string) bool { return path == "/zookeeper" || isBelow(path, "/zookeeper") }

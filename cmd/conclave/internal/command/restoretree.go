@@ -53,7 +53,7 @@ func (v *restoring) subtree(c *cobra.Command, from string, m backup.Moment) erro
 			}
 		}
 		for _, path := range p.left {
-			fmt.Fprintf(c.ErrOrStderr(), "conclave: %s is left alone: an ephemeral is there, or below it\n", cli.Visible(path))
+			fmt.Fprintf(c.ErrOrStderr(), "conclave: %s is left alone: it is an ephemeral, or has one below it\n", cli.Visible(path))
 		}
 		if v.dryRun {
 			return nil
@@ -257,15 +257,15 @@ func (p *replanting) apply(warnings io.Writer) error {
 	for done < len(p.steps) {
 		n, err := p.applySome(p.steps[done:])
 		if err != nil {
-			fmt.Fprintf(warnings, "conclave: %d of %d changes are made\n", done, len(p.steps))
+			fmt.Fprintf(warnings, "conclave: %d of %d changes made\n", done, len(p.steps))
 			if errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNotEmpty) {
-				return cli.Failed(fmt.Errorf("a znode was changed meanwhile: %w", err), "run the command again: it goes on from what is there")
+				return cli.Failed(fmt.Errorf("a znode was changed meanwhile: %w", err), "run the command again: it continues from what is there")
 			}
 			return err
 		}
 		done += n
 	}
-	fmt.Fprintf(warnings, "conclave: %d changes are made\n", done)
+	fmt.Fprintf(warnings, "conclave: %d changes made\n", done)
 	return nil
 }
 

@@ -17,9 +17,9 @@ func newRm() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rm PATH",
 		Short: "Delete a znode",
-		Long: `Deletes a znode, with -r everything below it first. Others may write meanwhile:
-what is created below PATH after rm -r has passed makes it fail, and what it has
-deleted stays deleted.`,
+		Long: `Deletes a znode; with -r, it first deletes everything below it. Others may write
+meanwhile: if a znode is created below PATH after rm -r has passed, rm -r fails,
+and what it has deleted stays deleted.`,
 		Example: `  conclave rm /app/config --version 3
   conclave rm -r /app`,
 		Args: takes(0, "PATH"),
@@ -50,7 +50,7 @@ deleted stays deleted.`,
 	}
 	n.add(c)
 	c.Flags().Int32Var(&version, "version", -1, "only if the data has this version")
-	c.Flags().BoolVarP(&recursive, "recursive", "r", false, "with everything below it")
+	c.Flags().BoolVarP(&recursive, "recursive", "r", false, "delete everything below it, too")
 	return c
 }
 

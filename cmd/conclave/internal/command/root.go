@@ -27,13 +27,13 @@ const (
 
 const rootLong = `Conclave elects leaders, and serves ZooKeeper's clients.
 
-  conclave dev                                   three servers to try things on
+  conclave dev                                   three servers to experiment with
   conclave run NAME -- COMMAND...                run a command on one machine at a time
   conclave ls / --server HOST:2181               look into any ZooKeeper
 
-Answers go to the standard output, everything else to the standard error.
+Answers go to standard output, everything else to standard error.
 Exit codes: 0 done, 1 failed, 2 wrong command line or configuration, 3 no
-server, 4 not found, 5 damage found. docs/commands.md has them all.`
+server, 4 not found, 5 damage found. docs/commands.md lists them all.`
 
 // execute runs one command line and returns the exit code.
 func execute(args []string) int {

@@ -14,30 +14,31 @@ import (
 const runLong = `Runs a command while this process leads an election, and not a moment longer.
 
 The command finds CONCLAVE_TOKEN, CONCLAVE_ELECTION, CONCLAVE_ID and
-CONCLAVE_DEADLINE in its environment. The token grows with every leadership:
-pass it along, so that the resource that is acted upon can refuse an older one. The
-deadline is in seconds since boot, as in /proc/uptime: until then the leadership
-was proved when the command began, and renewals move it on. When the leadership
-ends, the command and all its descendants are told to end (SIGTERM), and killed
-after the grace, before anybody else may lead. Signals are passed on. A store that
-does not answer then is asked for five seconds at most to release the election, which
-expires there if it is not; one more SIGTERM or SIGINT ends that wait.
+CONCLAVE_DEADLINE in its environment. The token grows with every leadership: pass
+it along with every request, so that a resource can refuse an older one. The
+deadline is in seconds since boot, as in /proc/uptime: the time until which the
+leadership was proved when the command began; renewals extend it. When the
+leadership ends, the command and all its descendants are sent SIGTERM, and are
+killed after the grace, before anybody else may lead. Signals are passed on. At
+the end, a store that does not answer is asked for up to five seconds to release
+the election, which otherwise expires there; another SIGTERM or SIGINT ends that
+wait.
 
---on-elected is run before the command, and must end with code 0. --on-lost is
-run after the command and its descendants have gone, once for every leadership
-that began, also when this process was killed; it finds CONCLAVE_REASON. --health
-is run all the time: a candidate that fails it gives the leadership up, and does
-not campaign until it passes. All three are lines for sh; what they print goes to
-the standard error.
+--on-elected runs before the command, and must end with code 0. --on-lost runs
+after the command and its descendants have ended, once for every leadership that
+began, even if this process was killed; it finds CONCLAVE_REASON. --health runs
+repeatedly: a candidate that fails it gives up the leadership, and does not
+campaign until it passes. All three are lines for sh; their output goes to
+standard error.
 
-Without a store, elections are held among the processes of this machine and
-user, in $XDG_STATE_HOME/conclave. Stores, and how their URLs look:
+Without a store, elections are held among the processes of this user on this
+machine, in $XDG_STATE_HOME/conclave. These are the stores and their URLs:
 
 `
 
 const runCodes = `
 
-Exit codes: that of the command, or 128 and the number of the signal that ended
+Exit codes: that of the command, or 128 plus the number of the signal that ended
 it; 75 the leadership was lost or given up; 126 and 127 the command could not be
 started; 3 the store was not reached within --connect-timeout; 1 the election
 could not be held, or --on-elected failed; 2 wrong command line.`
@@ -57,11 +58,11 @@ func (v *runFlags) add(c *cobra.Command) {
 	addForever(c, &v.forever)
 	v.addGrace(c, &v.command)
 	f.StringVar(&v.command.OnElected, "on-elected", "", "`LINE` that sh runs before the command")
-	f.StringVar(&v.command.OnLost, "on-lost", "", "`LINE` that sh runs after the command has gone")
-	f.DurationVar(&v.command.HookLimit, "hook-limit", supervise.HookLimitDefault, "time that --on-elected and --on-lost may take each before they are killed")
-	f.StringVar(&v.health, "health", "", "`LINE` that sh runs again and again, and that must end with code 0")
-	f.DurationVar(&v.healthEvery, "health-every", 0, "pause between two health checks, and the time that one may take (default a quarter of the lease)")
-	f.IntVar(&v.failures, "health-failures", election.HealthFailuresDefault, "how many health checks must fail in a row")
+	f.StringVar(&v.command.OnLost, "on-lost", "", "`LINE` that sh runs after the command has ended")
+	f.DurationVar(&v.command.HookLimit, "hook-limit", supervise.HookLimitDefault, "time after which --on-elected or --on-lost is killed")
+	f.StringVar(&v.health, "health", "", "`LINE` that sh runs repeatedly, and that must end with code 0")
+	f.DurationVar(&v.healthEvery, "health-every", 0, "pause between two health checks, and the time that each may take (default a quarter of the lease)")
+	f.IntVar(&v.failures, "health-failures", election.HealthFailuresDefault, "how many health checks in a row must fail to give up the leadership")
 }
 
 // checkHealth refuses flags of a health check that would have no effect.
@@ -82,7 +83,7 @@ func addForever(c *cobra.Command, forever *bool) {
 }
 
 func (v *candidate) addGrace(c *cobra.Command, command *supervise.Command) {
-	c.Flags().DurationVar(&v.options.EndLimit, "end-limit", 0, "how long what cannot be killed may keep the election after it was told to end; then others lead beside it, -1s is for ever (default the grace, the hook limit and the lease)")
+	c.Flags().DurationVar(&v.options.EndLimit, "end-limit", 0, "how long a process that cannot be killed may keep the election after it was told to end; then others lead at the same time; -1s is for ever (default the sum of the grace, the hook limit and the lease)")
 	c.Flags().DurationVar(&command.Grace, "grace", supervise.GraceDefault, "time between SIGTERM and SIGKILL; a leadership that is being lost leaves less")
 }
 

@@ -15,7 +15,7 @@ type saslFlag struct {
 }
 
 func (f *saslFlag) add(c *cobra.Command) {
-	f.jaas.add(c, "jaas", "CONCLAVE_JAAS", "`FILE` as Java's clients have it, whose section Client proves who this one is to ZooKeeper's servers: DIGEST-MD5 or Kerberos")
+	f.jaas.add(c, "jaas", "CONCLAVE_JAAS", "`FILE` in the form of Java's clients, with a section Client for SASL with ZooKeeper's servers: DIGEST-MD5 or Kerberos")
 }
 
 // proofFunc begins a proof to the server of a host.

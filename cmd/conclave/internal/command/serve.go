@@ -44,11 +44,11 @@ var settings = []struct{ flag, key, help string }{
 	{"data-dir", "dataDir", "directory for snapshots, and for the log unless --data-log-dir is given"},
 	{"data-log-dir", "dataLogDir", "directory for the transaction log"},
 	{"port", "clientPort", "client port"},
-	{"address", "clientPortAddress", "address to open the client port on (default all)"},
-	{"tick-time", "tickTime", "milliseconds of a tick; sessions last 2 to 20 of them"},
-	{"max-conns-per-ip", "maxClientCnxns", "connections from one address, 0 for no limit"},
-	{"http", "conclave.httpAddress", "serve the dashboard on this address of the loopback, such as 127.0.0.1:8080"},
-	{"words", "4lw.commands.whitelist", "four-letter words to answer beside srvr, * for all"},
+	{"address", "clientPortAddress", "address on which to open the client port (default all)"},
+	{"tick-time", "tickTime", "length of a tick in milliseconds; session timeouts are 2 to 20 ticks"},
+	{"max-conns-per-ip", "maxClientCnxns", "connections from one address; 0 is no limit"},
+	{"http", "conclave.httpAddress", "serve the dashboard on this loopback address, such as 127.0.0.1:8080"},
+	{"words", "4lw.commands.whitelist", "four-letter words to answer in addition to srvr; * is all"},
 }
 
 func newServe() *cobra.Command {
@@ -56,11 +56,11 @@ func newServe() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve [PORT DATADIR [TICKTIME [MAXCLIENTCNXNS]]]",
 		Short: "Serve ZooKeeper's clients from a data directory",
-		Long: `Serves ZooKeeper's client protocol from ZooKeeper's own files: stand-alone, or
-as one server of an ensemble.
+		Long: `Serves ZooKeeper's client protocol from ZooKeeper's own files, standalone or as
+one server of an ensemble.
 
-The configuration is a zoo.cfg, flags, or Apache's short form; what stands on
-the command line wins over the file. docs/configuration.md has every key.`,
+The configuration is a zoo.cfg, flags, or Apache's short form; the command line
+overrides the file. docs/configuration.md lists every key.`,
 		Example: `  conclave serve --config /etc/zookeeper/zoo.cfg
   conclave serve --data-dir /var/lib/zookeeper --port 2181
   conclave serve --config zoo.cfg -D zookeeper.snapCount=50000`,
@@ -69,7 +69,7 @@ the command line wins over the file. docs/configuration.md has every key.`,
 	}
 	c.Flags().StringVarP(&v.config, "config", "c", "", "zoo.cfg to read")
 	c.Flags().StringArrayVarP(&v.properties, "define", "D", nil, "name=value: a Java property of ZooKeeper, or any key of zoo.cfg; may be repeated")
-	c.Flags().BoolVar(&v.check, "check", false, "read the configuration, tell what is wrong with it and who could do what, and do not serve")
+	c.Flags().BoolVar(&v.check, "check", false, "read the configuration, print what is wrong with it and who could do what, and do not serve")
 	v.log.add(c)
 	for _, s := range settings {
 		c.Flags().String(s.flag, "", s.help)
@@ -375,8 +375,8 @@ func (v *serve) defined() (entries []zoocfg.Entry, err error) {
 type logFlags struct{ level, format string }
 
 func (l *logFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&l.level, "log-level", "info", "debug, info, warn or error: what is less is not logged")
-	c.Flags().StringVar(&l.format, "log-format", "text", "text or json, one line each")
+	c.Flags().StringVar(&l.level, "log-level", "info", "lowest level that is logged: debug, info, warn or error")
+	c.Flags().StringVar(&l.format, "log-format", "text", "text or json, one line for each message")
 	_ = c.RegisterFlagCompletionFunc("log-level", cobra.FixedCompletions([]string{"debug", "info", "warn", "error"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = c.RegisterFlagCompletionFunc("log-format", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -51,7 +51,7 @@ func openSASL(cfg *server.Config, config *zoocfg.Config, logger *slog.Logger) er
 			cfg.Audit.User = name
 		}
 	case asksSASL(cfg):
-		return cli.Usage(saslHint, "clients must prove themselves by SASL, and %s has no section %s: nobody could get in", s.File, s.Section)
+		return cli.Usage(saslHint, "clients must authenticate with SASL, but %s has no section %s: nobody could connect", s.File, s.Section)
 	default:
 		logger.Warn("no client can prove itself by SASL: the JAAS file has no such section", "file", s.File, "section", s.Section)
 	}

@@ -141,7 +141,7 @@ func (i *inspector) connections(ctx context.Context) connected {
 	for at, part := range parts {
 		maps.Copy(all, part)
 		if problems[at] != nil {
-			fmt.Fprintf(i.remarks, "conclave: addresses of clients are not told: %v\n", problems[at])
+			fmt.Fprintf(i.remarks, "conclave: addresses of clients are missing: %v\n", problems[at])
 		}
 	}
 	return all
@@ -212,14 +212,14 @@ func newSessions() *cobra.Command {
 		Short: "List the sessions of an ensemble, and where their clients are",
 		Example: `  conclave sessions
   conclave sessions --server zk1:2181 -o json`,
-		Long: `Lists all sessions: their timeout, the address of the client and the server it is
-connected to, since when, how many requests it has sent on that connection, and
-how many ephemeral znodes it has. A session without a connection expires unless
-its client comes back.
+		Long: `Lists all sessions: the timeout, the address of the client, the server that it is
+connected to and since when, how many requests it has sent on that connection,
+and how many ephemeral znodes it has. A session without a connection expires
+unless its client comes back.
 
-The servers are asked dump and cons, by four-letter word or on their admin
-ports. One of both must be allowed: 4lw.commands.whitelist, or
-admin.enableServer=true, in zoo.cfg. Without cons the addresses are missing.`,
+The servers are asked for dump and cons, by four-letter word or on their admin
+ports. One of the two ways must be allowed in zoo.cfg: 4lw.commands.whitelist or
+admin.enableServer=true. Without cons, the addresses are missing.`,
 		Args: takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			i, p, err := v.open(c)
@@ -291,13 +291,13 @@ func newEphemerals() *cobra.Command {
 		Short: "List ephemeral znodes and the sessions that own them",
 		Example: `  conclave ephemerals /app
   conclave ephemerals --session 0x100a2b3c4d50000`,
-		Long: `Lists the ephemeral znodes whose paths begin with PREFIX, compared by characters,
-in the order of their paths, and the session that owns each. Paths are those of
-the servers, whatever chroot is named.
+		Long: `Lists the ephemeral znodes whose paths begin with the characters of PREFIX, in
+the order of their paths, and the session that owns each. Paths are those of the
+servers, even if a chroot is given.
 
-A server is asked dump, by four-letter word or on its admin port, and one of both
-must be allowed: 4lw.commands.whitelist, or admin.enableServer=true, in zoo.cfg.
-Where neither is, conclave ls -r -l shows owners, znode by znode.`,
+A server is asked for dump, by four-letter word or on its admin port. One of the
+two ways must be allowed in zoo.cfg: 4lw.commands.whitelist or
+admin.enableServer=true. If neither is, conclave ls -r -l shows the owners.`,
 		Args: takes(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			wanted, err := wantedSession(session)
@@ -342,7 +342,7 @@ Where neither is, conclave ls -r -l shows owners, znode by znode.`,
 // aboveZnodes says of a PREFIX, if there is one, that no path begins so.
 func aboveZnodes(args []string) error {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "/") {
-		return cli.Usage("write for example /app", "no path begins with %q, as each does with /", args[0])
+		return cli.Usage("write for example /app", "no path begins with %q: each begins with /", args[0])
 	}
 	return nil
 }

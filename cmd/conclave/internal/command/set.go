@@ -20,7 +20,7 @@ func newSet() *cobra.Command {
 		Short: "Replace the data of a znode",
 		Example: `  conclave set /app/config '{"workers": 5}' --version 3
   conclave set /app/config - <config.json`,
-		Long: "Replaces the data of a znode. DATA of - is read from the standard input.",
+		Long: "Replaces the data of a znode. If DATA is -, it is read from standard input.",
 		Args: takes(0, "PATH", "DATA"),
 		RunE: func(c *cobra.Command, args []string) error {
 			data, err := readData(c, args[1])
@@ -77,15 +77,15 @@ func newCreate() *cobra.Command {
 		Example: `  conclave create /app/config '{"workers": 4}' -p
   conclave create /app/queue/task- -S
   conclave create /app/here -e        # as long as it runs`,
-		Long: `Creates a znode and prints its path. DATA of - is read from the standard input.
+		Long: `Creates a znode and prints its path. If DATA is -, it is read from standard input.
 
-An ephemeral znode lives as long as the session that made it: the command
-prints the path and then goes on until it is interrupted.`,
+An ephemeral znode lives as long as the session that created it: the command
+prints the path and then runs until it is interrupted.`,
 		Args: takes(1, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
 			options, err := v.options()
 			if err == nil && v.ttl <= 0 && c.Flags().Changed("ttl") {
-				err = cli.Usage("leave it out for a znode that stays", "--ttl %v is no time to live", v.ttl)
+				err = cli.Usage("leave it out for a znode that stays", "--ttl %v is not a time to live", v.ttl)
 			}
 			if err != nil {
 				return err

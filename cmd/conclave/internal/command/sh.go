@@ -32,35 +32,35 @@ func newSh() *cobra.Command {
 	v := &shelling{}
 	c := &cobra.Command{
 		Use:   "sh [COMMAND [ARGUMENT...]]",
-		Short: "Work on a tree with the commands of zkCli.sh, at a prompt or by a script",
+		Short: "Run the commands of zkCli.sh, at a prompt or from a script",
 		Example: `  conclave sh --server zk1:2181
   conclave sh --server zk1:2181 get -s /app/config
   conclave sh --strict <script
   conclave sh -c 'create /app/a
   set /app/a text'`,
-		Long: `Runs one command, the lines of -c, those of a script on the standard input, or, on
-a terminal, those that are typed: paths and commands complete (tab), lines come
-back (up, and Ctrl-R searches), Ctrl-C ends what runs, Ctrl-D leaves. The commands
-are those of ZooKeeper's zkCli.sh, with its options and answers, and some more:
-watch, multi, tree, find, cd; "conclave sh help" lists them.
+		Long: `Runs one command, the lines of -c, a script on standard input, or, on a terminal,
+the lines that you type: tab completes paths and commands, up and Ctrl-R bring back
+earlier lines, Ctrl-C ends the running command, and Ctrl-D leaves. The commands are
+those of ZooKeeper's zkCli.sh, with its options and answers, and some more: watch,
+multi, tree, find, cd. "conclave sh help" lists them.
 
-The flags of zkCli.sh are taken, too: -server, -timeout (of the session, in
-milliseconds), -r, -waitforconnection, -client-configuration. What stands after
-COMMAND is for the command.
+The flags of zkCli.sh are accepted, too: -server, -timeout (of the session, in
+milliseconds), -r, -waitforconnection, -client-configuration. Everything after
+COMMAND belongs to the command.
 
-Exit codes are those of zkCli.sh: 0; 1 if the command has failed, and 127 if there
-is no such one; of a script that of its last line, and where that is quit, of the line
-before. With --strict a script ends with the first line that fails, and with its code.
-3 says that no session was given.`,
+Exit codes are those of zkCli.sh: 0; 1 if the command failed; 127 if there is no
+such command. A script ends with the code of its last line, or of the line before
+if the last one is quit. With --strict, a script ends with the first line that
+fails, and with its code. 3 means that no session could be opened.`,
 		RunE: v.run,
 	}
 	v.addServers(c)
 	c.Flags().SetInterspersed(false)
-	c.Flags().StringVarP(&v.lines, "command", "c", "", "run these `lines`; the exit code is that of the last")
+	c.Flags().StringVarP(&v.lines, "command", "c", "", "run these `lines`; the exit code is that of the last one")
 	c.Flags().BoolVar(&v.strict, "strict", false, "end with the first line that fails")
-	c.Flags().DurationVar(&v.session, "session-timeout", 30*time.Second, "after which a session is gone of which the servers receive nothing")
-	c.Flags().BoolVar(&v.partial, "read-only", false, "take a server that is partitioned from its quorum, too")
-	c.Flags().StringVar(&v.java, "client-configuration", "", "`FILE` of properties as Java's clients have it: zookeeper.client.secure, zookeeper.ssl.keyStore.location, ...")
+	c.Flags().DurationVar(&v.session, "session-timeout", 30*time.Second, "time after which a silent session expires")
+	c.Flags().BoolVar(&v.partial, "read-only", false, "also accept a server that is partitioned from its quorum")
+	c.Flags().StringVar(&v.java, "client-configuration", "", "`FILE` with properties of Java's clients: zookeeper.client.secure, zookeeper.ssl.keyStore.location, ...")
 	c.ValidArgsFunction = func(_ *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
 		var fitting []string
 		for _, one := range shell.Names() {
@@ -162,7 +162,7 @@ func (v *shelling) open(servers string) (*client.Client, error) {
 	if v.java != "" {
 		secured, settings, err := javaClient(v.java)
 		if err != nil {
-			return nil, cli.Usage("docs/shell.md has the keys that are read", "%w", err)
+			return nil, cli.Usage("docs/shell.md lists the keys that are read", "%w", err)
 		}
 		if secured && !store.TLS {
 			source, err := secure.Open("zookeeper.ssl.", settings, false, slog.New(slog.DiscardHandler))

@@ -83,15 +83,15 @@ func newSim() *cobra.Command {
 		Short: "Run simulated ensembles through faults, and check what they promise",
 		Long: `Runs whole ensembles in one thread each, on virtual time: servers with their
 disks, the bytes between them, clients, and kills, power losses, cuts, slow and
-broken disks, lost disks and strange clocks. Everything of a run follows from
-its seed. While it runs it is compared with what ZooKeeper promises.
+broken disks, lost disks and strange clocks. Everything in a run follows from its
+seed. While it runs, it is checked against what ZooKeeper promises.
 
-With --seeds many runs are made and counted; what they never met of the tables of
-the protocols is listed. --guided changes plans that have met a pair of rows that
-was new, and so gets further than by chance. With --seed one is made and its
-trace printed: ms, who, what, whom, zxid, detail. --shrink makes a failing run
-smaller first; --save keeps it in a file that --plan plays again. --mutants puts
-known bugs back one at a time, and says after how many seeds each was found.
+--seeds makes many runs and counts them; it lists which rows of the protocols'
+tables they never met. --guided varies plans that met a new pair of rows, and so
+gets further than chance does. --seed makes one run and prints its trace: ms, who,
+what, whom, zxid, detail. --shrink first makes a failing run smaller; --save keeps
+it in a file that --plan plays again. --mutants puts known bugs back one at a
+time, and says after how many seeds each was found.
 
 The exit code is 1 if a promise was broken, or a mutant was not found.`,
 		Example: `  conclave sim --seeds 1000
@@ -107,14 +107,14 @@ The exit code is 1 if a promise was broken, or a mutant was not found.`,
 	v.add(c)
 	f := c.Flags()
 	f.IntVar(&v.seeds, "seeds", 200, "how many seeds to run")
-	f.Uint64Var(&v.from, "from", 1, "the first of them")
-	f.Uint64Var(&v.seed, "seed", 0, "run this one and print its trace")
-	f.IntVar(&v.jobs, "jobs", runtime.NumCPU(), "runs side by side")
-	f.BoolVar(&v.shrink, "shrink", false, "make the run of --seed or --plan as small as it goes while it fails")
+	f.Uint64Var(&v.from, "from", 1, "the first seed")
+	f.Uint64Var(&v.seed, "seed", 0, "run this seed and print its trace")
+	f.IntVar(&v.jobs, "jobs", runtime.NumCPU(), "runs at the same time")
+	f.BoolVar(&v.shrink, "shrink", false, "make the failing run of --seed or --plan as small as possible")
 	f.StringVar(&v.plan, "plan", "", "run the plan in this file and print its trace")
 	f.StringVar(&v.save, "save", "", "write the plan of --seed, or of the first run that fails, to this file")
 	f.StringVar(&v.mutant, "mutant", "", "put this known bug back (see --mutants)")
-	f.BoolVar(&v.guided, "guided", false, "change the plans that met what was new, beside drawing others")
+	f.BoolVar(&v.guided, "guided", false, "also vary the plans that met something new")
 	f.BoolVar(&v.covers, "coverage", false, "fail if a row of the protocols' tables was never met")
 	f.BoolVar(&v.mutants, "mutants", false, "put every known bug back in turn, or that of --mutant, with up to --seeds seeds each")
 	return c
@@ -128,11 +128,11 @@ func (v *simFlags) run(c *cobra.Command, _ []string) error {
 	var mutant sim.Mutant
 	if v.mutant != "" {
 		if err := mutant.UnmarshalText([]byte(v.mutant)); err != nil {
-			return cli.Usage("conclave sim --mutants has their names in the end", "%w", err)
+			return cli.Usage("conclave sim --mutants prints their names at the end", "%w", err)
 		}
 	}
 	if v.seeds < 1 || v.jobs < 1 {
-		return cli.Usage("conclave sim --help shows what each flag takes", "--seeds and --jobs are at least 1")
+		return cli.Usage("conclave sim --help shows what each flag takes", "--seeds and --jobs must be at least 1")
 	}
 	debug.SetGCPercent(1600) // runs are short, and keep little of much garbage
 	switch {
@@ -234,7 +234,7 @@ func (v *simFlags) many(c *cobra.Command, p *cli.Printer, mutant sim.Mutant) err
 		}
 		return cli.Failed(fmt.Errorf("%d of %d runs broke a promise", n, v.seeds), "conclave sim --shrink --plan "+v.save+" prints a small trace of one")
 	case n > 0 && v.guided:
-		return cli.Failed(fmt.Errorf("%d of %d runs broke a promise", n, v.seeds), "with --save their first plan is kept")
+		return cli.Failed(fmt.Errorf("%d of %d runs broke a promise", n, v.seeds), "keep the plan of the first one with --save")
 	case n > 0:
 		return cli.Failed(fmt.Errorf("%d of %d seeds broke a promise", n, v.seeds),
 			fmt.Sprintf("conclave sim --seed %d --shrink prints a small trace of one", result.Failed[0].Seed))

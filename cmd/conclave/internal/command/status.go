@@ -49,21 +49,21 @@ func newStatus() *cobra.Command {
 	var only bool
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Ask servers how they are",
+		Short: "Show the state of servers",
 		Example: `  conclave status
   conclave status --server zk1:2181,zk2:2181,zk3:2181
   conclave status -o json`,
-		Long: `Asks each server with the four-letter words srvr, mntr and conf, so it works
-with any ZooKeeper. The other servers of an ensemble are found, and asked too:
-by conf, or else in the znode /zookeeper/config. What a server does not tell is
-"-": mntr and conf must be on its 4lw.commands.whitelist. Over TLS (zk+tls://) only
-the servers that are named are asked: others tell their port without it.
+		Long: `Asks each server with the four-letter words srvr, mntr and conf, so it works with
+any ZooKeeper. It finds the other servers of an ensemble in conf, or else in the
+znode /zookeeper/config, and asks them too. "-" means not reported: mntr and conf
+must be on a server's 4lw.commands.whitelist. Over TLS (zk+tls://), only the named
+servers are asked, because the others report only their port without TLS.
 
-LAG is how many transactions the leader has that a server has not stored, IN SYNC how
-many followers a leader has in sync, of all there are: one whose disk is full is not.
-LATENCY is the least, the average and the most. -o json shows mntr whole. A server that
-cannot be found, since it shares a host and its line has no client port, is named on
-the standard error. The exit code is 3 if a server does not answer, or serves nobody,
+LAG is how many of the leader's transactions a server has not stored. IN SYNC is how
+many of a leader's followers are in sync; one whose disk is full is not. LATENCY is
+the minimum, the average and the maximum. -o json includes all of mntr. A server that
+cannot be found, because it shares a host and its line has no client port, is named
+on standard error. The exit code is 3 if a server does not answer or does not serve,
 and 1 if the disk of one is full.`,
 		Args: takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -106,7 +106,7 @@ and 1 if the disk of one is full.`,
 // remarkLost names the servers of the ensemble that could not be asked.
 func remarkLost(w io.Writer, lost string) {
 	if lost != "" {
-		fmt.Fprintf(w, "conclave: not shown: %s, whose client port nobody tells; name all servers with --server, "+
+		fmt.Fprintf(w, "conclave: not shown: %s, whose client port no server reports; name all servers with --server, "+
 			"or write the client port behind their lines in zoo.cfg (server.1=host:2888:3888;2181)\n", lost)
 	}
 }
@@ -354,9 +354,9 @@ func unanswered(all []standing) error {
 		if s.Error == "" {
 			continue
 		}
-		hint := "is it running, and is this the client port? `conclave dev` starts servers to try things on"
+		hint := "check that it is running, and that this is its client port; `conclave dev` starts servers to experiment with"
 		if slices.ContainsFunc(all, func(s standing) bool { return s.Error == "" }) {
-			hint = "the others answer: start it again, or see in its log why it ended; one of `conclave dev` that was killed starts with `conclave dev start ID`"
+			hint = "the others answer: start it again, or see in its log why it ended; `conclave dev start ID` starts a server of `conclave dev`"
 		}
 		if strings.Contains(s.Error, "certificate signed by") {
 			hint = distrustHint

@@ -99,7 +99,7 @@ func TestHintOfAServerThatIsDownIsNotToStartOthers(t *testing.T) {
 		all  []standing
 		want string
 	}{
-		{[]standing{down}, "is it running, and is this the client port"},
+		{[]standing{down}, "check that it is running, and that this is its client port"},
 		{[]standing{{Server: "a:1", Mode: "leader"}, down}, "the others answer: start it again"},
 		{[]standing{{Server: "a:1", Mode: "leader"}, {Server: "b:1", Mode: "not serving", Error: notServing}}, "more than half of the servers"},
 	} {

@@ -23,7 +23,7 @@ type storeFlags struct {
 func (s *storeFlags) add(c *cobra.Command) {
 	s.tlsFlags.add(c)
 	s.saslFlag.add(c)
-	c.Flags().StringVar(&s.store, "store", "", "`URL` of the store: zk://host:port[,host:port...][/chroot], file:///dir or one that conclave help run shows (default $CONCLAVE_STORE, else a directory of this machine and user)")
+	c.Flags().StringVar(&s.store, "store", "", "`URL` of the store: zk://host:port[,host:port...][/chroot], file:///dir or another that conclave help run shows (default $CONCLAVE_STORE, else a directory of this user on this machine)")
 	s.authFlags.add(c, " to ZooKeeper's servers")
 	_ = c.RegisterFlagCompletionFunc("store", completeStore)
 }
@@ -55,8 +55,8 @@ func (s *storeFlags) open(ctx context.Context) (*opened, error) {
 // look is open for commands that only look at elections, or ask leaders.
 func (s *storeFlags) look(ctx context.Context) (*opened, error) {
 	if k, _, err := s.named(); err == nil && k.membersOnly {
-		return nil, cli.Usage("use it with conclave run, lock or elect; what each of them says shows who leads",
-			"the elections of %s are known to their candidates alone", k.scheme)
+		return nil, cli.Usage("use it with conclave run, lock or elect: their output shows who leads",
+			"only candidates know the elections of %s", k.scheme)
 	}
 	return s.open(ctx)
 }
@@ -216,13 +216,13 @@ type candidate struct {
 
 func (v *candidate) add(c *cobra.Command) {
 	v.electionFlags.add(c)
-	c.Flags().StringVar(&v.id, "id", "", "name of this candidate (default host and process id)")
-	c.Flags().DurationVar(&v.lease, "lease", election.LeaseDefault, "for how long a silent leader keeps others out")
-	c.Flags().IntVar(&v.priority, "priority", 0, fmt.Sprintf("how much this candidate is preferred, 0 to %d: a leader hands over to a waiter that has more", election.PriorityMax))
-	c.Flags().StringVar(&v.metadata, "metadata", "", fmt.Sprintf("what conclave leader and observe show beside the id, an address for example, up to %d bytes", election.MetadataMax))
-	c.Flags().DurationVar(&v.connect, "connect-timeout", 0, "how long to try to reach the store before the command ends with code 3, 0 without end")
-	c.Flags().BoolVarP(&v.quiet, "quiet", "q", false, "say nothing about the election on the standard error")
-	c.Flags().BoolVar(&v.times, "timestamps", false, "begin what is said about the election with the time, where no journal does that")
+	c.Flags().StringVar(&v.id, "id", "", "name of this candidate (default host name and process id)")
+	c.Flags().DurationVar(&v.lease, "lease", election.LeaseDefault, "how long a silent leader keeps others out")
+	c.Flags().IntVar(&v.priority, "priority", 0, fmt.Sprintf("how much this candidate is preferred, 0 to %d: a leader hands over to a waiter with a higher priority", election.PriorityMax))
+	c.Flags().StringVar(&v.metadata, "metadata", "", fmt.Sprintf("what conclave leader and observe show beside the id, such as an address, up to %d bytes", election.MetadataMax))
+	c.Flags().DurationVar(&v.connect, "connect-timeout", 0, "how long to try to reach the store before the command ends with code 3; 0 means no limit")
+	c.Flags().BoolVarP(&v.quiet, "quiet", "q", false, "print nothing about the election on standard error")
+	c.Flags().BoolVar(&v.times, "timestamps", false, "begin each line about the election with the time, if no journal does that")
 }
 
 // elector makes the candidate.

@@ -29,7 +29,7 @@ const (
 func becomeStores(scheme string) error {
 	path := findStores()
 	if path == "" {
-		return cli.Failed(fmt.Errorf("%s:// needs %s, which is neither beside this program nor in PATH", scheme, storesProgram), getStores())
+		return cli.Failed(fmt.Errorf("%s:// needs %s, which is neither in this program's directory nor in PATH", scheme, storesProgram), getStores())
 	}
 	err := replaceProcess(path, append([]string{path}, os.Args[1:]...),
 		append(os.Environ(), storesVariable+"="+version+" "+getStores()))
@@ -52,7 +52,7 @@ func checkVersion() error {
 	case len(linked) == 0:
 		return cli.Failed(fmt.Errorf("%s is conclave, not %s", self, storesProgram), get)
 	case wanted != version:
-		return cli.Failed(fmt.Errorf("conclave is of version %s, and %s of version %s", wanted, self, version), get)
+		return cli.Failed(fmt.Errorf("conclave has version %s, but %s has version %s", wanted, self, version), get)
 	}
 	return nil
 }

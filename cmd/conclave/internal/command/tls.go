@@ -16,9 +16,9 @@ import (
 type tlsFlags struct{ ca, cert, key string }
 
 func (f *tlsFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.ca, "tls-ca", "", "`FILE` with the authorities of servers for zk+tls://: .pem, .p12 or .jks (default $CONCLAVE_TLS_CA, else those of the system)")
-	c.Flags().StringVar(&f.cert, "tls-cert", "", "`FILE` with the certificate to show to them, and its key (default $CONCLAVE_TLS_CERT, else none)")
-	c.Flags().StringVar(&f.key, "tls-key", "", "`FILE` in PEM with the key, if it is another (default $CONCLAVE_TLS_KEY); $CONCLAVE_TLS_PASSWORD opens the files")
+	c.Flags().StringVar(&f.ca, "tls-ca", "", "`FILE` with the authorities to trust for zk+tls://: .pem, .p12 or .jks (default $CONCLAVE_TLS_CA, else the system's)")
+	c.Flags().StringVar(&f.cert, "tls-cert", "", "`FILE` with the certificate to show to servers, and its key (default $CONCLAVE_TLS_CERT, else none)")
+	c.Flags().StringVar(&f.key, "tls-key", "", "`FILE` in PEM with the key, if it is in a file of its own (default $CONCLAVE_TLS_KEY); $CONCLAVE_TLS_PASSWORD is the password of the files")
 }
 
 // dialFunc opens connections.
@@ -29,7 +29,7 @@ type dialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 func (f *tlsFlags) dial(store cli.Store) (dialFunc, error) {
 	if !store.TLS {
 		if *f != (tlsFlags{}) {
-			return nil, cli.Usage("write zk+tls://HOST:PORT, with the port of the servers that speaks TLS", "--tls-ca, --tls-cert and --tls-key are for zk+tls:// alone")
+			return nil, cli.Usage("write zk+tls://HOST:PORT, with the TLS port of the servers", "--tls-ca, --tls-cert and --tls-key are only for zk+tls://")
 		}
 		return nil, nil
 	}
@@ -40,7 +40,7 @@ func (f *tlsFlags) dial(store cli.Store) (dialFunc, error) {
 		Trust:  secure.Store{Location: cmp.Or(f.ca, os.Getenv("CONCLAVE_TLS_CA")), Password: password},
 		Reload: true, DialedNameOnly: true,
 	}
-	const hint = "--tls-ca, --tls-cert and --tls-key name the files, or CONCLAVE_TLS_CA, CONCLAVE_TLS_CERT and CONCLAVE_TLS_KEY"
+	const hint = "name the files with --tls-ca, --tls-cert and --tls-key, or CONCLAVE_TLS_CA, CONCLAVE_TLS_CERT and CONCLAVE_TLS_KEY"
 	if settings.Key.KeyLocation != "" && settings.Key.Location == "" {
 		return nil, cli.Usage(hint, "a key needs its certificate: name that file, too")
 	}

@@ -37,32 +37,32 @@ func newTop() *cobra.Command {
 	v := &topping{}
 	c := &cobra.Command{
 		Use:   "top",
-		Short: "Show servers, elections and clients, and what they do now",
+		Short: "Show servers, elections and clients, and what they are doing",
 		Example: `  conclave top --server zk1:2181,zk2:2181,zk3:2181
   conclave top --once --clients 0
   conclave top -o json --interval 10s | jq '.servers[].writesPerSecond'`,
-		Long: `Shows the servers of an ensemble as status does, with what they do now: requests,
-reads and writes a second, latencies of half and of 99 % of them since the last
-look, connections, watches, requests that wait; the elections of the tree, and those
-of Curator and kazoo by the names of their znodes; limits that were hit; the first
-names of paths with the most requests; the clients that send the most. On a terminal
-the page is renewed until q is typed:
+		Long: `Shows the servers of an ensemble as status does, and what they are doing: requests,
+reads and writes per second, the milliseconds within which half and 99 % of them
+were answered since the last refresh, connections, watches, waiting requests; the
+elections in the tree, including those of Curator and kazoo, which are recognized by
+their znodes; limits that were hit; the first names of paths with the most requests;
+and the clients that send the most. On a terminal, the page refreshes itself:
 
-  q               ends it
+  q               quits
   s               sorts clients by the next figure
-  p, space        pauses, and goes on
-  +, -            looks less, or more, often
+  p, space        pauses, and resumes
+  +, -            refreshes half as often, or twice as often
   tab             goes to the next list
   arrows, page up, page down   move through it
 
-Elsewhere, or with --once or -o json, it is one page: of two looks, with --interval
-between them.
+If standard output is not a terminal, or with --once or -o json, it prints one page,
+made from two samples that are --interval apart.
 
-Works with any ZooKeeper, as far as it tells: srvr, mntr, conf and cons, by four-
-letter word or on the admin port. Apache's servers tell latencies since their start
-alone, which have a * behind them. Paths are told by mntr, and elections of other
-libraries by dump; those of this project are looked at in a session, with --auth and
---jaas. The exit code is 3 if no server answers.`,
+It works with any ZooKeeper, as far as the servers report: srvr, mntr, conf and cons,
+by four-letter word or on the admin port. Apache's servers report latencies only since
+their start; these are marked *. Paths come from mntr, and elections of other libraries
+from dump; those of this project are read in a session, with --auth and --jaas. The
+exit code is 3 if no server answers.`,
 		Args: takes(0),
 		RunE: v.run,
 	}
@@ -70,9 +70,9 @@ libraries by dump; those of this project are looked at in a session, with --auth
 	v.saslFlag.add(c)
 	v.authFlags.add(c, " where elections are looked at")
 	c.Flags().BoolVar(&v.once, "once", false, "print one page even on a terminal")
-	c.Flags().DurationVar(&v.interval, "interval", 2*time.Second, "time between two looks")
+	c.Flags().DurationVar(&v.interval, "interval", 2*time.Second, "time between two refreshes")
 	c.Flags().IntVar(&v.clients, "clients", 100, "how many clients are shown; 0 asks for none")
-	c.Flags().IntVar(&v.elections, "elections", 100, "how many elections are looked at; 0 looks at none, and opens no session")
+	c.Flags().IntVar(&v.elections, "elections", 100, "how many elections are shown; 0 asks for none, and opens no session")
 	c.Flags().StringVar(&v.order, "sort", clientOrders[0].name, "the figure by which clients are sorted: "+clientOrderNames())
 	_ = c.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(strings.Split(clientOrderNames(), ", "), cobra.ShellCompDirectiveNoFileComp))
 	return c
@@ -88,9 +88,9 @@ func (v *topping) run(c *cobra.Command, _ []string) error {
 	case order < 0:
 		return cli.Usage("write --sort with one of "+clientOrderNames(), "unknown --sort %q", v.order)
 	case v.interval < topIntervalMin || v.interval > topIntervalMax:
-		return cli.Usage(fmt.Sprintf("write --interval with %v to %v", topIntervalMin, topIntervalMax), "--interval %v is not kept", v.interval)
+		return cli.Usage(fmt.Sprintf("write an --interval of %v to %v", topIntervalMin, topIntervalMax), "--interval %v is out of range", v.interval)
 	case v.clients < 0 || v.elections < 0:
-		return cli.Usage("write 0 for none", "--clients and --elections are not negative")
+		return cli.Usage("write 0 for none", "--clients and --elections must not be negative")
 	}
 	o, err := v.overseer()
 	if err != nil {

@@ -27,7 +27,7 @@ func newWatch() *cobra.Command {
 		Short: "Print what happens to a znode until interrupted",
 		Example: `  conclave watch /app/config
   conclave watch -r /app -o json`,
-		Long: `Prints one line for each event. The znode need not exist. The event None says
+		Long: `Prints one line for each event. The znode need not exist. The event None means
 that events may be missing at this point, because the connection was lost.`,
 		Args: takes(0, "PATH"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -46,7 +46,7 @@ that events may be missing at this point, because the connection was lost.`,
 		},
 	}
 	n.add(c)
-	c.Flags().BoolVarP(&recursive, "recursive", "r", false, "everything below PATH as well")
+	c.Flags().BoolVarP(&recursive, "recursive", "r", false, "watch everything below PATH as well")
 	c.Flags().IntVarP(&count, "count", "n", 0, "stop after N events")
 	return c
 }

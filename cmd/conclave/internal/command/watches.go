@@ -45,21 +45,21 @@ func newWatches() *cobra.Command {
 		Short: "List who watches which znodes",
 		Example: `  conclave watches /app
   conclave watches --count`,
-		Long: `Lists the watches whose paths begin with PREFIX, compared by characters: the path,
-the session that set it, and the server that keeps it, which is the one that the
-client is connected to. As in ZooKeeper these are watches of data and of
-existence, persistent ones among them; those of children alone are not told.
---count prints sums alone.
+		Long: `Lists the watches whose paths begin with the characters of PREFIX: the path, the
+session that set the watch, and the server that keeps it, which is the one that the
+client is connected to. As in ZooKeeper, these are watches of data and of
+existence, including persistent ones; watches of children only are not reported.
+--count prints only how many there are.
 
-Each server is asked wchp, or wchs for sums, by four-letter word or on its admin
-port, and one of both must be allowed: 4lw.commands.whitelist, or
-admin.enableServer=true, in zoo.cfg. Servers copy all their watches to answer.`,
+Each server is asked for wchp, or wchs with --count, by four-letter word or on its
+admin port. One of the two ways must be allowed in zoo.cfg: 4lw.commands.whitelist
+or admin.enableServer=true. Servers copy all their watches to answer.`,
 		Args: takes(1),
 		RunE: v.run,
 	}
 	v.add(c)
 	c.Flags().StringVar(&v.session, "session", "", "only those of this session, as 0x100...")
-	c.Flags().BoolVar(&v.count, "count", false, "how many there are on each server")
+	c.Flags().BoolVar(&v.count, "count", false, "print how many there are on each server")
 	c.MarkFlagsMutuallyExclusive("session", "count")
 	return c
 }
@@ -73,7 +73,7 @@ func (v *watchList) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	if v.count && len(args) > 0 {
-		return cli.Usage("leave PREFIX or --count out", "--count is of all watches")
+		return cli.Usage("leave out PREFIX or --count", "--count counts all watches")
 	}
 	i, p, err := v.open(c)
 	if err != nil {

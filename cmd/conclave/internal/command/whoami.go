@@ -19,12 +19,12 @@ func newWhoami() *cobra.Command {
 	var n connection
 	c := &cobra.Command{
 		Use:   "whoami",
-		Short: "Print who the server takes this client for",
+		Short: "Print the identities that this client has proved to the server",
 		Example: `  conclave whoami --auth digest:bob:secret
   conclave whoami --server zk+tls://zk1:2281 --tls-cert me.pem`,
-		Long: `Prints the identities that the connection has proved, scheme:id, one a line: its
-address, and what --auth, --jaas and a certificate show. Access control lists
-are compared with them. Servers know it since ZooKeeper 3.7.`,
+		Long: `Prints the identities that the connection has proved, one scheme:id per line: its
+address, and those of --auth, --jaas and a certificate. Access control lists are
+compared with them. Servers support this since ZooKeeper 3.7.`,
 		Args: takes(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return n.session(c, func(ctx context.Context, s *session) error {
@@ -55,11 +55,11 @@ func newSync() *cobra.Command {
 	var n connection
 	c := &cobra.Command{
 		Use:     "sync [PATH]",
-		Short:   "Wait until a server has what its leader had when it was asked",
+		Short:   "Wait until a server has what its leader had",
 		Example: `  conclave sync --server zk2:2181 && conclave get /app/config --server zk2:2181`,
-		Long: `Waits until the server in use has applied everything that its leader had
-committed when it was asked. Reads by that server that begin afterwards show it.
-It is the whole tree that is waited for, whatever PATH is.`,
+		Long: `Waits until the server in use has applied everything that its leader had committed
+when it was asked. Later reads from that server show it. The command waits for
+the whole tree, whatever PATH is.`,
 		Args: takes(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			path := "/"

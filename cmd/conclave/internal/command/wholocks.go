@@ -36,13 +36,12 @@ func newWhoLocks() *cobra.Command {
 		Short: "Print who holds a lock and who waits for it",
 		Example: `  conclave who-locks /locks/nightly
   conclave who-locks /conclave/elections/billing/nightly`,
-		Long: `Lists the znodes in the directory of a lock or an election whose names end in the
-number that a server has given them, as Curator, kazoo and the client of
-Conclave make them, in their order: the first holds the lock; of a lock for
-readers and writers, all readers before the first writer do. It says since when
-each is there, which session owns it, and where the client of that is connected,
-if the servers tell: cons, by four-letter word or on the admin port. If PATH
-itself is ephemeral, that is the lock.`,
+		Long: `Lists the sequential znodes in the directory of a lock or an election, as Curator,
+kazoo and Conclave's client create them, in order of their numbers. The first one
+holds the lock; of a read-write lock, all readers before the first writer hold it.
+The list shows since when each znode exists, which session owns it, and, if the
+servers report it (cons, by four-letter word or on the admin port), where its client
+is connected. If PATH itself is ephemeral, it is the lock.`,
 		Args: takes(0, "PATH"),
 		RunE: v.run,
 	}

@@ -152,7 +152,7 @@ func (s *Shell) mayHaveQuota(ctx context.Context, conn *client.Client, at string
 		return err
 	}
 	if at == zk.RootPath {
-		return errors.New("servers keep no quota of the root")
+		return errors.New("servers keep no quota for the root")
 	}
 	if at == zk.SystemPath || strings.HasPrefix(at, zk.SystemPath+"/") {
 		return failure("cannot set a quota under the path: " + zk.QuotaPath)
