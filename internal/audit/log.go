@@ -215,7 +215,7 @@ func (l *Log) drain() {
 		}
 		if l.failing {
 			l.failing = false
-			l.opts.Logger.Info("the audit log is written again", "file", l.opts.File, "lost", l.lost.Count())
+			l.opts.Logger.Info("the audit log can be written again", "file", l.opts.File, "lost", l.lost.Count())
 		}
 	}
 }
@@ -254,7 +254,7 @@ func (l *Log) take() {
 func (l *Log) fail(err error) {
 	l.failing = true
 	if count, tell := l.failed.Note(l.nowMs()); tell {
-		l.opts.Logger.Error("the audit log cannot be written: lines wait, and those that find no space are lost",
+		l.opts.Logger.Error("the audit log cannot be written: lines are queued, and are lost when the queue is full",
 			"file", l.opts.File, "error", err, "attempts", count, "lost", l.lost.Count())
 	}
 }

@@ -245,7 +245,7 @@ func TestFullDiskLosesWhatTheQueueCannotHold(t *testing.T) {
 	l := begun(t, o)
 	disk.left.Store(int64(line) / 2) // half a line has space
 	l.Add(deleted(0))
-	awaittest.Until(t, "an attempt", func() bool { return w.Count("cannot be written: lines wait") == 1 })
+	awaittest.Until(t, "an attempt", func() bool { return w.Count("cannot be written: lines are queued") == 1 })
 	for n := 1; n < 100; n++ {
 		l.Add(deleted(n)) // half of the first is written: nine more and a half have space
 	}
@@ -265,7 +265,7 @@ func TestFullDiskLosesWhatTheQueueCannotHold(t *testing.T) {
 	}
 	disk.left.Store(plenty)
 	awaittest.Until(t, "all that waited written", func() bool { manual.Advance(retryTime); return l.Report().Written == 11 })
-	awaittest.Until(t, "the news of that", func() bool { return w.Count("is written again") == 1 })
+	awaittest.Until(t, "the news of that", func() bool { return w.Count("can be written again") == 1 })
 	l.Add(deleted(200))
 	l.Close()
 	lines := read(t, disk, "audit.log")

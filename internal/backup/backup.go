@@ -256,7 +256,7 @@ func (b *Backup) Prune(ctx context.Context, before time.Time) ([]string, error) 
 
 // ErrOtherHistory marks a refusal because the backup is of another ensemble, or of a
 // history that was given up since.
-var ErrOtherHistory = errors.New("the backup is of another history")
+var ErrOtherHistory = errors.New("the backup has another history")
 
 // ErrOutside marks a moment of which the backup has no state.
 var ErrOutside = errors.New("the backup does not have this moment")

@@ -148,7 +148,7 @@ func (l *loading) load(logs pieces) error {
 	l.pass(maxZxid)
 	l.state.Mismatches, l.state.FirstMismatch = l.target.Mismatches()
 	if l.state.Zxid < l.base.last {
-		return fmt.Errorf("%w: the log does not lead from %s to %s, from where on it is whole", ErrOutside, l.base.name, l.base.last)
+		return fmt.Errorf("%w: the log does not lead from %s to %s; it is complete from there on", ErrOutside, l.base.name, l.base.last)
 	}
 	if !l.past && l.moment.Zxid > l.state.Zxid {
 		return fmt.Errorf("%w: it ends at %s", ErrOutside, l.state.Zxid)

@@ -177,7 +177,7 @@ func (t *taking) look() (err error) {
 	}
 	newest := t.newestSnapshot()
 	if len(t.segments) == 0 && isTransaction(t.committed) && transactions(newest, t.committed) > inFlightMax {
-		return fmt.Errorf("%s has no log, and the server has committed %s, which is far beyond its newest snapshot, %s: the log is in another directory",
+		return fmt.Errorf("%s has no log, but the server has committed %s, far beyond its newest snapshot, %s: the log is in another directory",
 			s.LogDir, t.committed, newest)
 	}
 	return nil
@@ -246,7 +246,7 @@ func (t *taking) takeSnapshot(goesOn bool, least zk.Zxid) (zk.Zxid, error) {
 	if damaged != nil {
 		return 0, damaged
 	}
-	return 0, fmt.Errorf("no snapshot in %s is of what is committed (%s)", t.source.SnapDir, t.committed)
+	return 0, fmt.Errorf("no snapshot in %s has only committed transactions (up to %s)", t.source.SnapDir, t.committed)
 }
 
 // endsLog reports whether the log has the record of a zxid, and none after it that is
@@ -282,7 +282,7 @@ func (t *taking) copySnapshot(file snap.File) (zk.Zxid, error) {
 			return err
 		}
 		if again != info { // what its name says is of the one before
-			return fmt.Errorf("it was written again meanwhile: %w", fs.ErrNotExist)
+			return fmt.Errorf("it was overwritten meanwhile: %w", fs.ErrNotExist)
 		}
 		if err := copied.end(&info); err != nil {
 			return err

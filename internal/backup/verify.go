@@ -67,7 +67,7 @@ func (v *verifying) stretch(i int) error {
 		return err
 	}
 	if v.meets && l.met != v.before {
-		return fmt.Errorf("at %s the tree from %s is not the one that the snapshot and the log before lead to: their digests differ", v.meet, l.base.name)
+		return fmt.Errorf("at %s, the tree of %s is not the one to which the snapshot and the log before it lead: the digests differ", v.meet, l.base.name)
 	}
 	for _, name := range l.read {
 		v.read[name] = true
@@ -81,7 +81,7 @@ func (v *verifying) stretch(i int) error {
 // differs fails if a tree had another digest than the leader noted.
 func (l *loading) differs() error {
 	if n, first := l.target.Mismatches(); n > 0 {
-		return fmt.Errorf("after %s the tree is not the one that was backed up: its digest differs", first)
+		return fmt.Errorf("after %s, the tree is not the one that was backed up: its digest differs", first)
 	}
 	return nil
 }

@@ -174,7 +174,7 @@ func (s *Store) ensure(dir string) error {
 	switch {
 	case err != nil:
 	case !found && s.options.NoCreateDirs:
-		return fmt.Errorf("data directory %s is missing, and zookeeper.datadir.autocreate=false forbids to create it", dir)
+		return fmt.Errorf("data directory %s is missing, and zookeeper.datadir.autocreate=false forbids creating it", dir)
 	default:
 		err = vfs.EnsureDir(s.fs, dir)
 	}
@@ -198,8 +198,8 @@ func (s *Store) checkNotExchanged() error {
 			return err
 		}
 		if name != "" {
-			return fmt.Errorf("%s contains %s, which belongs into %s: put the files where the configuration says, "+
-				"or exchange dataDir and dataLogDir", c.dir, name, c.belongs)
+			return fmt.Errorf("%s contains %s, which belongs in %s: put the files where the configuration says, "+
+				"or swap dataDir and dataLogDir", c.dir, name, c.belongs)
 		}
 	}
 	return nil
@@ -225,7 +225,7 @@ func (s *Store) lock() error {
 		if err != nil {
 			_ = s.Close()
 			if errors.Is(err, vfs.ErrLocked) && i > 0 {
-				return fmt.Errorf("%s is in use by another process, or it is %s by another name: then leave dataLogDir out: %w",
+				return fmt.Errorf("%s is in use by another process, or is %s under another name, in which case leave out dataLogDir: %w",
 					dir, s.snapDir, err)
 			}
 			if errors.Is(err, vfs.ErrLocked) {
@@ -273,7 +273,7 @@ func (s *Store) OpenLog(last zk.Zxid) (*txnlog.Log, error) {
 		return nil, err
 	}
 	if len(files) == 0 && !s.logAlone {
-		return nil, fmt.Errorf("open transaction log in %s: take the first snapshot before", s.logDir)
+		return nil, fmt.Errorf("open transaction log in %s: take the first snapshot first", s.logDir)
 	}
 	return txnlog.Open(s.fs, s.logDir, last, s.options.Log)
 }
@@ -313,7 +313,7 @@ func (s *Store) NewSnapshot(zxid zk.Zxid) (*SnapshotWriter, error) {
 
 // ErrGivenUp is the error of a snapshot whose history was truncated or replaced while it
 // was written.
-var ErrGivenUp = errors.New("the history that the snapshot is of was given up")
+var ErrGivenUp = errors.New("the history of the snapshot was given up")
 
 // Commit makes the snapshot durable and gives it its name, unless its history is
 // not that of the directory any more: it would bring back what was given up.

@@ -366,7 +366,7 @@ func TestLeaveToBeginIsForOneStart(t *testing.T) {
 
 func TestDirectoriesAreCheckedAndLocked(t *testing.T) {
 	disk := directory(t)
-	if _, err := Open(disk, Options{DataDir: "logs", LogDir: "data"}); err == nil || !strings.Contains(err.Error(), "exchange") {
+	if _, err := Open(disk, Options{DataDir: "logs", LogDir: "data"}); err == nil || !strings.Contains(err.Error(), "swap dataDir and dataLogDir") {
 		t.Errorf("exchanged directories: %v", err)
 	}
 	if _, err := Open(disk, Options{DataDir: "other", NoCreateDirs: true}); err == nil {
@@ -380,7 +380,7 @@ func TestDirectoriesAreCheckedAndLocked(t *testing.T) {
 	must(t, open(t, disk).Close())
 	logs, err := disk.Lock(s.LogDir()) // as by its other name
 	must(t, err)
-	if _, err := Open(disk, Options{DataDir: "data", LogDir: "logs"}); !errors.Is(err, vfs.ErrLocked) || !strings.Contains(err.Error(), "leave dataLogDir out") {
+	if _, err := Open(disk, Options{DataDir: "data", LogDir: "logs"}); !errors.Is(err, vfs.ErrLocked) || !strings.Contains(err.Error(), "leave out dataLogDir") {
 		t.Errorf("one directory with two names: %v", err)
 	}
 	must(t, logs.Close())

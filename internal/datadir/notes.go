@@ -68,9 +68,9 @@ func (s *Store) EndAlone() error { return s.dropNote(aloneName) }
 func (s *Store) MayGiveUp(after, end zk.Zxid) error {
 	last, err := s.noted(aloneName)
 	if err == nil && last > after && end.Epoch() <= last.Epoch() { // else a leader has gone on with it
-		err = fmt.Errorf("%s: this server was alone with a history up to %s, and its leader has another one, for the ensemble was begun "+
-			"without it. Nothing was given up. To keep this history, stop the others, move their directories away, but for myid, and start "+
-			"this server with so few of them that none leads without it; to give it up, move this directory away, but for myid",
+		err = fmt.Errorf("%s: this server was alone with a history up to %s, and its leader has another one, because the ensemble was begun "+
+			"without it. Nothing was given up. To keep this history, stop the others, move their directories away, except myid, and start "+
+			"this server with so few of them that none leads without it; to give it up, move this directory away, except myid",
 			filepath.Join(s.logDir, aloneName), last)
 	}
 	return err

@@ -261,7 +261,7 @@ func (s *Store) replay(r *Recovered) error {
 	}
 	if r.Lost != nil && r.Lost.Missing {
 		return fmt.Errorf("%w: transactions that were acknowledged are lost; put the file back, or do what docs/operations.md, "+
-			"Recovery, says of damage; if it was removed on purpose, or this is a copy of a directory that was in use, "+
+			"Recovery, says about damage; if it was removed on purpose, or this is a copy of a directory that was in use, "+
 			"remove %s", r.Lost, filepath.Join(s.logDir, txnlog.MarkName))
 	}
 	return nil

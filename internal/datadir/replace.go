@@ -42,7 +42,7 @@ func CheckOneHistory(fsys vfs.FS, snapDir string) error {
 	mark := filepath.Join(snapDir, replacingName)
 	marked, err := vfs.Exists(fsys, mark)
 	if err == nil && marked {
-		err = fmt.Errorf("%s says that a leader's state was taking the place of what is here, which is of two histories: "+
+		err = fmt.Errorf("%s says that a leader's state was replacing the one here, so the directory has two histories: "+
 			"start the server, which finishes that", mark)
 	}
 	return err

@@ -29,7 +29,7 @@ func TestTwoServersWithOneNumberAreTold(t *testing.T) {
 	serve(t, e)
 	must(t, e.Start(4))
 	awaittest.Until(t, "the leader tells", func() bool {
-		return told.Count("another one has its number, 3: two servers may not have the same myid") > 0
+		return told.Count("another one has its number, 3: two servers must not have the same myid") > 0
 	})
 	// The one that is refused tries again as long as it runs, and says so, but does not fill its log.
 	awaittest.Until(t, "the other one has tried often", func() bool {

@@ -31,7 +31,7 @@ const (
 // there may be, and packets are as long as jute.maxbuffer lets those of a learner be.
 const helloBytesMax = inputBytes
 
-var errLongHello = fmt.Errorf("peernet: a packet has more than %d bytes before its sender may serve", helloBytesMax)
+var errLongHello = fmt.Errorf("peernet: a packet has more than %d bytes before its sender serves", helloBytesMax)
 
 // waitMax is how long a peer has to end a connection that this side closed.
 // What it still sends meanwhile is thrown away: closing the socket on it would

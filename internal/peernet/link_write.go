@@ -139,7 +139,7 @@ func (k *link) disconnect() {
 
 // tooMuch ends the link because of what waits. Called with out held.
 func (k *link) tooMuch() {
-	k.owner.o.Logger.Warn("disconnected a peer that does not read what it is sent",
+	k.owner.o.Logger.Warn("disconnected a peer that does not read what is sent to it",
 		slog.Any("remote", k.socket.RemoteAddr()), slog.Int64("bytes", k.out.waits()))
 	forgetUnsent(k.socket)
 	k.die()

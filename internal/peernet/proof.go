@@ -33,7 +33,7 @@ type Proofs struct {
 // proofRoundsMax is how often an exchange goes to and fro, as in Apache ZooKeeper.
 const proofRoundsMax = 5
 
-var errNotProved = errors.New("peernet: the server has not proved who it is, and must (quorum.auth.serverRequireSasl)")
+var errNotProved = errors.New("peernet: the server has not authenticated, but must (quorum.auth.serverRequireSasl)")
 
 // dialed proves who this server is to one that it has dialed. The socket has a deadline.
 func (p *Proofs) dialed(socket net.Conn, host string) error {
@@ -45,7 +45,7 @@ func (p *Proofs) dialed(socket net.Conn, host string) error {
 		return err
 	}
 	if err := prove(socket, c); err != nil {
-		return fmt.Errorf("prove to %s who this server is: %w", host, err)
+		return fmt.Errorf("authenticate to %s: %w", host, err)
 	}
 	return nil
 }
@@ -70,11 +70,11 @@ func prove(socket net.Conn, c sasl.Client) error {
 			return nil
 		case status == peerwire.ProofHolds:
 			if token, done, err = c.Next(said); err == nil && (!done || token != nil) {
-				err = errors.New("the other side ends too early")
+				err = errors.New("the other side ended the exchange too early")
 			}
 			return err
 		case status != peerwire.ProofGoesOn || done:
-			return errors.New("the other side refuses it")
+			return errors.New("the other side refused it")
 		}
 		if token, done, err = c.Next(said); err != nil {
 			return err
@@ -118,7 +118,7 @@ func (p *Proofs) accepted(socket net.Conn, deadline time.Time) (net.Conn, error)
 	host, err := p.judge(socket, head[:])
 	if err != nil {
 		_ = sendProof(socket, peerwire.ProofRefused, []byte{})
-		return nil, fmt.Errorf("peernet: a server fails to prove who it is: %w", err)
+		return nil, fmt.Errorf("peernet: a server failed to authenticate: %w", err)
 	}
 	return &admitted{Conn: socket, host: host}, nil
 }
@@ -209,7 +209,7 @@ func (a *admitted) Read(into []byte) (int, error) {
 func (a *admitted) IsOf(hosts []string) error {
 	named := func(host string) bool { return strings.EqualFold(host, a.host) }
 	if a.host != "" && !slices.ContainsFunc(hosts, named) {
-		return fmt.Errorf("it has proved to be the server of %s, which is none of its hosts: %s", a.host, strings.Join(hosts, ", "))
+		return fmt.Errorf("it has authenticated as the server of %s, which is not one of its hosts: %s", a.host, strings.Join(hosts, ", "))
 	}
 	if c, ok := a.Conn.(identified); ok {
 		return c.IsOf(hosts)

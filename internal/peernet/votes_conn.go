@@ -84,7 +84,7 @@ var (
 	errClosed   = errors.New("peernet: closed")
 	errStale    = errors.New("peernet: the peer has a newer connection")
 
-	errJudgedBefore = errors.New("peernet: the peer was judged by a configuration that has changed since; it dials again")
+	errJudgedBefore = errors.New("peernet: the configuration has changed since the peer was checked; it connects again")
 )
 
 // introduced does what the verdict on a connection says, which has its place
@@ -104,7 +104,7 @@ func (v *Votes) introduced(socket net.Conn, in peerwire.Initial, place int64) er
 	if verdict == peerwire.SameNumber {
 		socket.Close()
 		v.refused.log(v.o.Logger, slog.LevelWarn, "end a connection to the election port", socket,
-			fmt.Errorf("a peer has the number %d of this server: two servers of an ensemble may not have the same myid", v.o.ID))
+			fmt.Errorf("a peer has the number %d of this server: two servers of an ensemble must not have the same myid", v.o.ID))
 		return nil
 	}
 	addresses := v.o.Addresses(in.Server)

@@ -54,7 +54,7 @@ var _ datadir.AheadTarget = (*Target)(nil)
 func (t *Target) Check() error {
 	if path, ttlMs, ok := t.TTLWithoutSetting(); ok {
 		return fmt.Errorf("znode %s has a TTL of %d ms, and TTL znodes are off: they would be deleted as those of a session that does not exist; "+
-			"set extendedTypesEnabled=true, as it was when it was made (Apache takes it from -Dzookeeper.extendedTypesEnabled=true "+
+			"set extendedTypesEnabled=true, as when the znode was created (Apache reads it from -Dzookeeper.extendedTypesEnabled=true "+
 			"in SERVER_JVMFLAGS or java.env)", path, ttlMs)
 	}
 	return nil

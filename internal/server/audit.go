@@ -28,7 +28,7 @@ func (s *Server) openAudit() error {
 	name := c.AuditFile()
 	if !c.NoMkdir {
 		if err := c.FS.MkdirAll(filepath.Dir(name)); err != nil {
-			return fmt.Errorf("%w: the directory cannot be made: %w", ErrAudit, err)
+			return fmt.Errorf("%w: the directory cannot be created: %w", ErrAudit, err)
 		}
 	}
 	var err error

@@ -136,8 +136,8 @@ func (s *Server) moveClients(m *ensemble.Member) {
 		switch {
 		case a.Port == 0:
 		case p.secure && s.cfg.SecureClients == nil && s.cfg.SecureAddr == "":
-			s.cfg.Logger.Error("the port for clients that speak TLS is not opened before the next start: this server has read no files of TLS. "+
-				"Set ssl.keyStore.location and ssl.trustStore.location", "address", a)
+			s.cfg.Logger.Error("the TLS port for clients opens only at the next start, because this server has read no TLS files: "+
+				"set ssl.keyStore.location and ssl.trustStore.location", "address", a)
 		default:
 			p.ports.Move(a.String())
 			s.acceptOn(p)

@@ -229,7 +229,7 @@ func (c *conn) noteUncertified() {
 func (s *Server) refusedHandshake(client netip.AddrPort, err error) {
 	s.stats.authFailed.Add(1)
 	if count, tell := s.stats.handshakes.Note(s.monoMs()); tell {
-		s.cfg.Logger.Warn("a client's handshake has failed", "client", client, "error", err, "failed", count)
+		s.cfg.Logger.Warn("a client's handshake failed", "client", client, "error", err, "failed", count)
 	}
 }
 

@@ -16,6 +16,6 @@ func (s *Server) warnDigests(zxids []zk.Zxid) {
 		return
 	}
 	s.digestToldMs = s.loopMs
-	s.cfg.Logger.Error("the tree is not the one that the transaction's digest stands for: compare zk_tree_digest of all servers; "+
-		"the leader judges whose is wrong, by what a quorum finds, and sends that server its whole state", "zxid", zxids[0].String(), "leads", s.replica.Leads())
+	s.cfg.Logger.Error("the tree does not match the transaction's digest: compare zk_tree_digest of all servers; "+
+		"the leader decides by a quorum whose tree is wrong, and sends that server its whole state", "zxid", zxids[0].String(), "leads", s.replica.Leads())
 }

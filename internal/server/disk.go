@@ -409,9 +409,9 @@ func (s *Server) noteSpace(err error) {
 	case !full:
 		s.cfg.Logger.Info("disk has space again", "dir", s.LogDir())
 	case s.cfg.Ensemble == nil:
-		s.cfg.Logger.Error("disk is full: writes are refused, reads go on", "dir", s.LogDir(), "error", err)
+		s.cfg.Logger.Error("disk is full: writes are refused, reads continue", "dir", s.LogDir(), "error", err)
 	default:
-		s.cfg.Logger.Error("disk is full: this server has no vote and does not lead while others can; as a follower it serves on", "dir", s.LogDir(), "error", err)
+		s.cfg.Logger.Error("disk is full: this server does not vote, nor lead while others can; as a follower it continues to serve", "dir", s.LogDir(), "error", err)
 	}
 }
 

@@ -14,7 +14,7 @@ func (s *Server) warnMap() {
 		return
 	}
 	for _, path := range d.Open {
-		s.cfg.Logger.Error("a part of the map of domains does not count: everybody may change it; set its ACL", "path", path)
+		s.cfg.Logger.Error("a part of the map of domains is ignored because everybody may change it: set its ACL", "path", path)
 	}
 }
 

@@ -656,7 +656,7 @@ func (c *conn) certified() bool {
 func (s *Server) noteGuess(client netip.AddrPort) {
 	s.stats.authFailed.Add(1)
 	if count, tell := s.stats.guesses.Note(s.monoMs()); tell {
-		s.cfg.Logger.Warn("a client does not know the super user's password: it guesses, or the password has changed", "client", client, "failed", count)
+		s.cfg.Logger.Warn("a client does not know the super user's password: it is guessing, or the password was changed", "client", client, "failed", count)
 	}
 }
 

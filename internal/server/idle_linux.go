@@ -111,7 +111,7 @@ func (s *Server) pollIdle() {
 		return
 	}
 	if err := s.poller.open(); err != nil {
-		s.cfg.Logger.Warn("each idle connection takes a goroutine: the system gives no epoll", "error", err)
+		s.cfg.Logger.Warn("each idle connection takes a goroutine: the system provides no epoll", "error", err)
 		return
 	}
 	s.task(func() {

@@ -167,7 +167,7 @@ func (s *Server) relieveWatches() {
 			c.out.mu.Lock()
 			c.overrun() // no watch is added after this
 			c.out.mu.Unlock()
-			s.cfg.Logger.Warn("disconnected the client with most watches: all together take more than conclave.watchBytesMax",
+			s.cfg.Logger.Warn("disconnected the client with the most watches: all watches together take more than conclave.watchBytesMax",
 				"client", c.remote, "session", zk.SessionID(c.sessionID.Load()), "bytes", s.cfg.WatchBytesMax)
 		}
 		watches.Forget(id)

@@ -23,7 +23,7 @@ func (p *peers) askOracle() {
 		s.permittedMs.Store(until)
 		if said != permits {
 			permits = said
-			s.cfg.Logger.Warn("the oracle permits another thing than before", "alone", permits)
+			s.cfg.Logger.Warn("the answer of the oracle has changed", "alone", permits)
 			s.inbox.put(replica.Event{Kind: replica.EventTick}) // the step looks at it
 		}
 	}

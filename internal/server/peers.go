@@ -270,7 +270,7 @@ func (p *peers) advertise(book *addressBook) {
 		return
 	}
 	if err := p.votes.Advertise(line.Election); err != nil {
-		p.server.cfg.Logger.Error("this server does not say where its election port is now", "error", err)
+		p.server.cfg.Logger.Error("this server cannot tell where its election port is now", "error", err)
 	}
 }
 
@@ -330,7 +330,7 @@ func (p *peers) proofs() *peernet.Proofs {
 		}
 		host, ok := cfg.HostOf(proved)
 		if !ok || !p.known.Load().has(host) {
-			return "", fmt.Errorf("%s is no server of the ensemble: SERVICE/HOST@REALM with a host of its configuration is", proved)
+			return "", fmt.Errorf("%s is not a server of the ensemble: it must be SERVICE/HOST@REALM with a host of the configuration", proved)
 		}
 		return host, nil
 	}
@@ -403,7 +403,7 @@ func readable(m *zab.Message) (timeMs int64, err error) {
 	case zab.KindProposal, zab.KindInform, zab.KindInformAndActivate:
 	case zab.KindNewLeader:
 		if _, err := ensemble.Parse(string(m.Payload)); err != nil && ensemble.VersionOf(m.Payload) > 0 {
-			return 0, fmt.Errorf("the leader goes by a configuration that this server cannot read: %w", err)
+			return 0, fmt.Errorf("the leader has a configuration that this server cannot read: %w", err)
 		}
 		return 0, nil
 	default:
@@ -415,12 +415,12 @@ func readable(m *zab.Message) (timeMs int64, err error) {
 	}
 	if err == nil && header.Op == zk.OpReconfig {
 		if _, err = ensemble.Parse(string(body.Data)); err != nil {
-			return 0, fmt.Errorf("the leader has sent a configuration of the ensemble that this server cannot read, %v: %w; "+
-				"if another one has replaced it since, stop this server and move its directory away, but for myid", m.Zxid, err)
+			return 0, fmt.Errorf("the leader sent a configuration of the ensemble that this server cannot read, %v: %w; "+
+				"if another one has replaced it since, stop this server and move its directory away, except myid", m.Zxid, err)
 		}
 	}
 	if err != nil {
-		return 0, fmt.Errorf("the leader has sent a transaction that this server cannot read, %v: %w; is it of a newer version?", m.Zxid, err)
+		return 0, fmt.Errorf("the leader sent a transaction that this server cannot read, %v: %w; the leader may have a newer version", m.Zxid, err)
 	}
 	return header.Time, nil
 }
@@ -493,7 +493,7 @@ func (p *peers) carryOut(e *zab.Effect) {
 		s.meters.noteSent(e.Link, e.Message.Kind)
 	case zab.EffectClose:
 		if e.OK {
-			p.links.Refuse(e.Link, fmt.Errorf("another one has its number, %d: two servers may not have the same myid", e.Server))
+			p.links.Refuse(e.Link, fmt.Errorf("another one has its number, %d: two servers must not have the same myid", e.Server))
 		}
 		p.links.Close(e.Link)
 		s.meters.endSync(e.Link)
@@ -517,7 +517,7 @@ func (p *peers) carryOut(e *zab.Effect) {
 		p.outgoing = p.links.Connect(addresses, s.cfg.silence())
 	case zab.EffectSendSnapshot:
 		snapshot := s.beginSnapshot()
-		s.cfg.Logger.Info("a learner gets a snapshot", "zxid", e.Zxid.String())
+		s.cfg.Logger.Info("sending a snapshot to a learner", "zxid", e.Zxid.String())
 		p.links.SendSnapshot(e.Link, func(out io.Writer) error {
 			err := snapshot.Stream(out, s.halted)
 			if err != nil && !errors.Is(err, errStopped) {

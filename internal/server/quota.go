@@ -52,7 +52,7 @@ func (s *Server) warnUnasked(connections int) {
 		return
 	}
 	if count, tell := s.stats.unasked.NoteAll(s.loopMs, int64(connections)); tell {
-		s.cfg.Logger.Warn("disconnected clients that watch what one transaction has changed: whether they may read it takes too long to say. "+
-			"They have proved many names, or the lists are long", "disconnected", count)
+		s.cfg.Logger.Warn("disconnected clients that watch what a transaction changed: checking whether they may read it takes too long, "+
+			"because they have proved many names or the ACLs are long", "disconnected", count)
 	}
 }

@@ -66,8 +66,8 @@ func (s *Server) recover() error {
 	}
 	s.reportRecovery(found)
 	if err := s.replica.UnreadableConfig(); err != nil {
-		return fmt.Errorf("the data has a configuration of the ensemble that is newer than that of the configuration file, "+
-			"and this server cannot read it: %w; make it one that it can by a reconfig of a server that goes by it, "+
+		return fmt.Errorf("the data has a newer configuration of the ensemble than the configuration file, "+
+			"and this server cannot read it: %w; replace it with a reconfig on a server that can, "+
 			"or put its lines into the file and correct them on all servers", err)
 	}
 	if err := s.cfg.agrees(s.replica.LoggedConfig()); err != nil {
@@ -88,14 +88,14 @@ func (c *Config) agrees(logged *ensemble.Config) error {
 	switch {
 	case logged == nil:
 	case !logged.Meets(c.Ensemble) && (c.Pending == nil || !logged.Meets(c.Pending)): // all hosts may change at one time
-		return fmt.Errorf("the data are of an ensemble that was reconfigured to %s (version=%x), and the configuration "+
-			"names none of its hosts: if they were copied to make another ensemble of them, write version=%x into the file of "+
-			"dynamicConfigFile on each of its servers, or end its name in .%x; else write those servers there",
+		return fmt.Errorf("the data belongs to an ensemble that was reconfigured to %s (version=%x), and the configuration "+
+			"names none of its hosts: if it was copied to make another ensemble, write version=%x into the file of "+
+			"dynamicConfigFile on each server, or end its name in .%x; otherwise write those servers into the configuration",
 			strings.Join(logged.Lines(), ", "), logged.Version, logged.Version, logged.Version)
 	case !c.ReconfigEnabled && !logged.SamePeers(c.Ensemble):
-		return fmt.Errorf("the ensemble was reconfigured to %s (version=%x), the configuration has other servers, and "+
+		return fmt.Errorf("the ensemble was reconfigured to %s (version=%x), but the configuration has other servers, and "+
 			"reconfigEnabled is false: set it to true on all servers, or write those servers into the configuration; if you have "+
-			"changed the servers by hand since, write version=%x beside them into the file of dynamicConfigFile on each of them, or end its name in .%x",
+			"changed the servers by hand since, also write version=%x into the file of dynamicConfigFile on each of them, or end its name in .%x",
 			strings.Join(logged.Lines(), ", "), logged.Version, logged.Version, logged.Version)
 	}
 	return nil
@@ -108,8 +108,8 @@ func (s *Server) reportRecovery(found *replicadisk.Found) {
 	}
 	torn, lost := found.Store.Torn, found.Store.Lost
 	if lost != nil {
-		log.Error("the log has lost transactions that were acknowledged, unless this is a copy of a directory that was in use: "+
-			"look at the disk", "error", lost)
+		log.Error("the log has lost transactions that were acknowledged, unless this is a copy of a directory in use: "+
+			"check the disk", "error", lost)
 	} else if torn != nil {
 		log.Warn("the log had a torn end, which was never acknowledged: truncated", "file", torn.File, "offset", torn.Offset,
 			"found", torn.Found)
@@ -207,14 +207,14 @@ func (c *Config) rules() ensemble.Rules {
 func (c *Config) check() error {
 	switch {
 	case c.ExtendedTypes && c.ID > extendedIDMax:
-		return fmt.Errorf("server %d numbers its sessions as TTL znodes are marked: with extendedTypesEnabled "+
-			"a server's number is %d at most (myid)", c.ID, extendedIDMax)
+		return fmt.Errorf("the session ids of server %d would look like marks of TTL znodes: with extendedTypesEnabled, "+
+			"a server's number (myid) is %d at most", c.ID, extendedIDMax)
 	case c.Ensemble == nil:
 		return nil
 	case c.Ensemble.Member(c.ID) == nil && !c.ReconfigEnabled:
 		return fmt.Errorf("server %d is not among the servers of the configuration: add the line server.%d=..., or give it another number (myid)", c.ID, c.ID)
 	case c.InitLimit <= 0 || c.silence() <= 0:
-		return fmt.Errorf("initLimit and syncLimit must be positive: they are the ticks that servers wait for each other")
+		return fmt.Errorf("initLimit and syncLimit must be positive: they say how many ticks servers wait for each other")
 	}
 	return nil
 }

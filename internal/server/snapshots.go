@@ -93,7 +93,7 @@ func (s *Server) takeSnapshot(b *replicadisk.Snapshot) {
 	start := time.Now()
 	if err := s.writeSnapshot(b); err != nil {
 		if errors.Is(err, errStopped) {
-			s.cfg.Logger.Info("the snapshot was given up", "zxid", b.Zxid().String(), "reason", err)
+			s.cfg.Logger.Info("the snapshot was abandoned", "zxid", b.Zxid().String(), "reason", err)
 			return
 		}
 		s.snaps.failed.Add(1)
@@ -183,7 +183,7 @@ func (n *snapshots) purgeSoon() {
 func (s *Server) purge() {
 	purged, err := s.disk.data.Store().Purge(max(3, s.cfg.PurgeRetain))
 	if err != nil {
-		s.cfg.Logger.Error("purge failed, nothing that is needed was deleted", "error", err)
+		s.cfg.Logger.Error("purge failed; nothing that is needed was deleted", "error", err)
 		return
 	}
 	if n := len(purged.Snapshots) + len(purged.Logs); n > 0 {

@@ -174,15 +174,15 @@ const (
 )
 
 var refusalTexts = [refusals]string{
-	refusedConn:      "a connection was refused: there are too many, see maxClientCnxns (of one address, or network of IPv6: conclave.ipv6PrefixLength) and maxCnxns",
+	refusedConn:      "a connection was refused: there are too many, see maxClientCnxns (per address, or IPv6 network: conclave.ipv6PrefixLength) and maxCnxns",
 	refusedRate:      "a client was refused: too many connect at one time, see connection_throttle_tokens",
-	refusedHandshake: "a connection was refused: too many shake hands, see netty.server.outstandingHandshake.limit",
-	refusedLarge:     "a request was refused: the large ones are too large together, see largeRequestMaxBytes",
+	refusedHandshake: "a connection was refused: too many handshakes at one time, see netty.server.outstandingHandshake.limit",
+	refusedLarge:     "a request was refused: large requests take too much memory together, see largeRequestMaxBytes",
 	refusedWait:      "a request was refused: it waited too long for its turn, see throttled_op_wait_time",
 	refusedStale:     "a request was dropped with its connection: it was stale when it had its turn, see request_throttle_drop_stale",
-	refusedPace:      "a request was refused: its client asks for too much in a second, see conclave.sessionRequestsPerSecond and its like",
-	refusedIdentity:  "a connection was refused: its client has proved an identity that has too many, see conclave.identityConnectionsMax",
-	refusedBegun:     "a connection was closed: its client has begun a long request and does not end it, and those of all clients take too much memory",
+	refusedPace:      "a request was refused: its client asks for too much per second, see conclave.sessionRequestsPerSecond and the other limits on rates",
+	refusedIdentity:  "a connection was refused: the identity of its client has too many, see conclave.identityConnectionsMax",
+	refusedBegun:     "a connection was closed: its client began a long request and does not finish it, and the unfinished requests of all clients take too much memory",
 	refusedWatch:     "a watch was refused: there are too many, see conclave.sessionWatchesMax, conclave.identityWatchesMax and conclave.watchesMax",
 }
 

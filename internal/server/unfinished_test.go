@@ -61,7 +61,7 @@ func TestUnfinishedRequestsAreBounded(t *testing.T) {
 	if h, _ := honest.reply(zk.OpCreate); h.Code != zk.OK {
 		t.Error(h.Code)
 	}
-	if n := s.lines(log, "does not end it"); n != 1 {
+	if n := s.lines(log, "does not finish it"); n != 1 {
 		t.Errorf("the log tells of it %d times", n)
 	}
 	for _, p := range all {
