@@ -44,11 +44,11 @@ func ParseSpec(text string) (Spec, error) {
 	spec := Spec{Algorithm: "raft", Servers: 5, Seed: 1}
 	values, err := url.ParseQuery(strings.TrimPrefix(text, "#"))
 	if err != nil {
-		return spec, fmt.Errorf("this is no run of the laboratory: %w", err)
+		return spec, fmt.Errorf("this is not a run of the laboratory: %w", err)
 	}
 	for key := range values {
 		if !slices.Contains(keys, key) {
-			return spec, fmt.Errorf("a run has no %q: there is %s", key, strings.Join(keys, ", "))
+			return spec, fmt.Errorf("a run has no key %q: choose from %s", key, strings.Join(keys, ", "))
 		}
 	}
 	if value := values.Get("alg"); value != "" {
@@ -56,12 +56,12 @@ func ParseSpec(text string) (Spec, error) {
 	}
 	if value := values.Get("servers"); value != "" {
 		if spec.Servers, err = strconv.Atoi(value); err != nil {
-			return spec, fmt.Errorf("servers=%s is no number", value)
+			return spec, fmt.Errorf("servers=%s is not a number", value)
 		}
 	}
 	if value := values.Get("seed"); value != "" {
 		if spec.Seed, err = strconv.ParseUint(value, 10, 64); err != nil {
-			return spec, fmt.Errorf("seed=%s is no number from 0 on", value)
+			return spec, fmt.Errorf("seed=%s is not a number of 0 or more", value)
 		}
 	}
 	if value := values.Get("do"); value != "" {
@@ -88,7 +88,7 @@ func parseAction(text string) (Action, error) {
 		us, err = strconv.ParseUint((fraction + "00")[:3], 10, 63)
 	}
 	if err != nil || atMs > EndUs/1000 || len(fraction) > 3 {
-		return Action{}, fmt.Errorf("action %q: its time must be milliseconds from 0 to %d, with three digits after the point at most", text, EndUs/1000)
+		return Action{}, fmt.Errorf("action %q: its time must be 0 to %d milliseconds, with at most three digits after the point", text, EndUs/1000)
 	}
 	a := Action{AtUs: int64(atMs*1000 + us), Verb: parts[1], Args: parts[2:]}
 	return a, a.validate()
@@ -112,13 +112,13 @@ const partMax = 40
 // validate fills nothing in; it refuses what makes no world.
 func (s Spec) validate() (Spec, error) {
 	if _, known := algorithms[s.Algorithm]; !known {
-		return s, fmt.Errorf("alg=%s: there is %s", s.Algorithm, strings.Join(Algorithms(), ", "))
+		return s, fmt.Errorf("alg=%s: choose from %s", s.Algorithm, strings.Join(Algorithms(), ", "))
 	}
 	if s.Servers < ServersMin || s.Servers > ServersMax {
-		return s, fmt.Errorf("servers=%d: there may be %d to %d", s.Servers, ServersMin, ServersMax)
+		return s, fmt.Errorf("servers=%d: must be %d to %d", s.Servers, ServersMin, ServersMax)
 	}
 	if len(s.Actions) > ActionsMax {
-		return s, fmt.Errorf("%d actions: there may be %d", len(s.Actions), ActionsMax)
+		return s, fmt.Errorf("%d actions: at most %d are allowed", len(s.Actions), ActionsMax)
 	}
 	if !slices.IsSortedFunc(s.Actions, func(a, b Action) int { return int(a.AtUs - b.AtUs) }) {
 		return s, errors.New("the actions are not in the order of their times")
@@ -153,7 +153,7 @@ func (a Action) String() string {
 func (w *World) Do(verb string, args ...string) error {
 	a := Action{AtUs: w.nowUs, Verb: verb, Args: args}
 	if w.done >= ActionsMax {
-		return fmt.Errorf("there may be %d actions", ActionsMax)
+		return fmt.Errorf("at most %d actions are allowed", ActionsMax)
 	}
 	if err := a.validate(); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (w *World) carryOut(a Action) error {
 	switch {
 	case !known:
 		if known, err = w.system.do(a); !known {
-			err = fmt.Errorf("nothing is called %q", a.Verb)
+			err = fmt.Errorf("no action is called %q", a.Verb)
 		}
 	case len(a.Args) != c.args:
 		err = fmt.Errorf("%s takes %d arguments", a.Verb, c.args)
@@ -268,7 +268,7 @@ func (w *World) ends(a Action) (from, to *server, err error) {
 		return nil, nil, err
 	}
 	if from == to {
-		return nil, nil, fmt.Errorf("%s sends itself nothing", from.id)
+		return nil, nil, fmt.Errorf("%s sends nothing to itself", from.id)
 	}
 	return from, to, nil
 }
@@ -318,7 +318,7 @@ const clockPpmMax = 100_000
 func (w *World) doClock(a Action) error {
 	ppm, err := strconv.ParseInt(a.Args[1], 10, 64)
 	if err != nil || ppm < -clockPpmMax || ppm > clockPpmMax {
-		return fmt.Errorf("a clock gains %d to %d microseconds in a second", -clockPpmMax, clockPpmMax)
+		return fmt.Errorf("a clock may gain %d to %d microseconds per second", -clockPpmMax, clockPpmMax)
 	}
 	s, err := w.server(a.Args[0])
 	if err != nil {
@@ -334,7 +334,7 @@ func (w *World) doClock(a Action) error {
 func (w *World) doMessage(a Action) error {
 	number, err := strconv.Atoi(a.Args[0])
 	if err != nil {
-		return fmt.Errorf("%q is no number of a message", a.Args[0])
+		return fmt.Errorf("%q is not the number of a message", a.Args[0])
 	}
 	us, err := delayOf(a.Args[1:])
 	if err != nil {
@@ -368,7 +368,7 @@ func delayOf(args []string) (us int64, err error) {
 	}
 	ms, err := strconv.ParseInt(args[0], 10, 64)
 	if err != nil || ms < 1 || ms > 60_000 {
-		return 0, errors.New("a delay lasts 1 to 60,000 ms")
+		return 0, errors.New("a delay must be 1 to 60,000 ms")
 	}
 	return ms * 1000, nil
 }

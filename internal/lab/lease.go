@@ -105,7 +105,7 @@ func (l *leases) do(a Action) (bool, error) {
 	}
 	c, is := s.part.(*candidate)
 	if !is {
-		return true, fmt.Errorf("%s is no candidate that is alive", s.id)
+		return true, fmt.Errorf("%s is not a live candidate", s.id)
 	}
 	if args == 2 && (l.w.find(a.Args[1]) == nil || a.Args[1] == s.id) {
 		return true, fmt.Errorf("no other candidate is called %q", a.Args[1])

@@ -69,19 +69,19 @@ func TestScenariosCanBeFollowed(t *testing.T) {
 
 func TestSpecsThatMakeNoWorldAreRefused(t *testing.T) {
 	for _, test := range []struct{ spec, want string }{
-		{"nothing", `a run has no "nothing"`},
-		{"alg=paxos", "there is bully, lease"},
-		{"servers=2", "there may be 3 to 9"},
-		{"servers=x", "is no number"},
-		{"seed=-1", "is no number from 0 on"},
+		{"nothing", `a run has no key "nothing"`},
+		{"alg=paxos", "choose from bully, lease"},
+		{"servers=2", "must be 3 to 9"},
+		{"servers=x", "is not a number"},
+		{"seed=-1", "is not a number of 0 or more"},
 		{"do=kill", "write TIME:VERB"},
-		{"do=x:kill:s1", "its time must be milliseconds"},
+		{"do=x:kill:s1", "its time must be 0 to"},
 		{"do=1.2345:kill:s1", "three digits"},
 		{"do=601000:kill:s1", "0 to 600000"},
 		{"do=200:kill:s1,100:kill:s2", "not in the order"},
-		{"do=" + strings.Repeat("1:healall,", ActionsMax) + "1:healall", "there may be 500"},
+		{"do=" + strings.Repeat("1:healall,", ActionsMax) + "1:healall", "at most 500"},
 		{"do=1:write:s1:a b", "a part of an action has"},
-		{"%zz", "no run of the laboratory"},
+		{"%zz", "not a run of the laboratory"},
 	} {
 		if _, err := ParseSpec(test.spec); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%.40s: %v, want %q", test.spec, err, test.want)

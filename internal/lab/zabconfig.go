@@ -70,7 +70,7 @@ func (z *zabServer) reconfig(members quorum.IDs) error {
 	case c.next != 0:
 		return fmt.Errorf("a reconfig is under way already")
 	case !z.peer.InStep(quorum.NewMajority(members...)):
-		return fmt.Errorf("of the new ensemble no majority follows this leader")
+		return fmt.Errorf("no majority of the new ensemble follows this leader")
 	}
 	zxid := z.peer.NextZxid()
 	config := zabConfig(zxid, members)

@@ -7,7 +7,7 @@ export class Engine {
   constructor() {
     this.#worker.onmessage = (event) => this.#waiting.shift()(JSON.parse(event.data));
     this.#worker.onerror = (event) => {
-      for (const resolve of this.#waiting.splice(0)) resolve({ error: event.message || "the worker has failed" });
+      for (const resolve of this.#waiting.splice(0)) resolve({ error: event.message || "the worker failed" });
     };
   }
 

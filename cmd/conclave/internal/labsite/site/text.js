@@ -3,17 +3,17 @@
 const texts = {
   en: {
     laboratory: "laboratory", scenario: "Scenario", free: "A run of your own", algorithm: "Algorithm", servers: "Servers", seed: "Seed", theme: "Theme",
-    stage: "servers and messages", time: "time", restart: "to the beginning", back: "one step back", play: "play", pause: "pause", step: "one step",
+    stage: "servers and messages", time: "time", restart: "to the beginning", back: "one step back", play: "play", pause: "pause", step: "one step forward",
     moment: "Moment", speed: "Speed", stops: "Stop at each explanation", rules: "What must hold", choose: "Choose a server or a message",
     actions: "actions", everywhere: "Everywhere", healall: "Heal all links", copy: "Copy the URL of this run", copied: "Copied",
-    knife: "Draw a line through the scene to partition the servers.", log: "What has happened", holds: "holds", broken: "broken",
+    knife: "Draw a line through the scene to partition the servers.", log: "What happened", holds: "holds", broken: "broken",
     wish: "not promised by this algorithm", show: "show the moment",
-    kill: "Kill", start: "Start", "pause-server": "Pause", resume: "Go on", wipe: "Lose its disk", campaign: "Campaign", withdraw: "Withdraw",
-    resign: "Resign", transfer: "Transfer to", write: "Write", full: "Disk full", takeout: "Take out of the ensemble", takein: "Take into the ensemble", space: "Space again", cut: "Cut the way to", heal: "Heal the way to",
-    clock: "Clock", fast: "fast by 5 %", slow: "slow by 5 %", right: "right", drop: "Drop", delay: "Delay by 1 s", repeat: "Repeat",
+    kill: "Kill", start: "Start", "pause-server": "Pause", resume: "Resume", wipe: "Lose its disk", campaign: "Campaign", withdraw: "Withdraw",
+    resign: "Resign", transfer: "Transfer to", write: "Write", full: "Disk full", takeout: "Remove from the ensemble", takein: "Add to the ensemble", space: "Free disk space", cut: "Cut the link to", heal: "Heal the link to",
+    clock: "Clock", fast: "5 % fast", slow: "5 % slow", right: "correct", drop: "Drop", delay: "Delay by 1 s", repeat: "Repeat",
     dropnext: "Drop the next message to",
     state: "state", role: "role", lease: "lease left", votesfor: "for", vote: "vote", votes: "votes", message: "Message", from: "from", to: "to", value: "value", up: "up", down: "down", paused: "paused",
-    leads: "leads", is: "is", loading: "The machines are being loaded.", failed: "The laboratory cannot start: ", unknown: "There is no scenario ",
+    leads: "leads", is: "is", loading: "Loading the machines.", failed: "The laboratory cannot start: ", unknown: "There is no scenario ",
   },
   zh: {
     laboratory: "实验室", scenario: "场景", free: "自己的运行", algorithm: "算法", servers: "服务器数", seed: "种子", theme: "主题",
