@@ -112,7 +112,7 @@ var differences = []difference{
 	{"the same", `(?m)^Path must not end with / character$`, `path "/app/" must not end in /`},
 	{"a path without a slash begins where cd has gone", `(?m)^Path must start with / character$`, "Created /relative"},
 	{"files are named once, as the system says it", `(?m)^Error processing .*$`, "read the new ensemble: open /does/not/exist: no such file or directory"},
-	{"the text is ours", `(?m)^Can't use -file or -members together .*$`, "-file and -members give the whole ensemble, -add and -remove a change of it: not both"},
+	{"the text is ours", `(?m)^Can't use -file or -members together .*$`, "-file and -members give the whole ensemble, -add and -remove change it: use one or the other"},
 }
 
 const notConnected = "Not connected"

@@ -88,7 +88,7 @@ func bounded(routes http.Handler, limit time.Duration) http.Handler {
 		select {
 		case asking <- struct{}{}:
 		default:
-			http.Error(w, "others are asking, and the server has not answered them yet", http.StatusServiceUnavailable)
+			http.Error(w, "too many requests are waiting for an answer: try again", http.StatusServiceUnavailable)
 			return
 		}
 		defer func() { <-asking }()

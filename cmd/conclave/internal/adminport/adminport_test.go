@@ -144,7 +144,7 @@ func TestHealthIsThatOfTheServer(t *testing.T) {
 	await(t, e, func() bool { return s.Role().Mode == server.ModeLooking })
 	for path, want := range map[string]int{"/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/healthz": http.StatusServiceUnavailable} {
 		code, text := get(t, port.URL+path)
-		if code != want || (code == http.StatusOK) != !strings.Contains(text, "no leader with a quorum is followed") {
+		if code != want || (code == http.StatusOK) != !strings.Contains(text, "it follows no leader with a quorum") {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
@@ -210,7 +210,7 @@ func TestAServerThatHangsIsToldWithinATime(t *testing.T) {
 			t.Fatalf("%d %s", code, text)
 		}
 	}
-	if code, text := get(t, port.URL); code != http.StatusServiceUnavailable || !strings.Contains(text, "others are asking") {
+	if code, text := get(t, port.URL); code != http.StatusServiceUnavailable || !strings.Contains(text, "too many requests are waiting") {
 		t.Errorf("%d %s", code, text)
 	}
 	awaittest.Until(t, "all but the last have reached the server", func() bool { return len(asked) >= askingMax })

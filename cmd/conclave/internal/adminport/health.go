@@ -41,7 +41,7 @@ func look(s *server.Server, wrongs ...func(*server.Status) []string) health {
 // ends is wrong with a server that is not alive: it should be started again.
 func ends(st *server.Status) []string {
 	if st.Ended {
-		return []string{"the server ends"}
+		return []string{"the server is stopping"}
 	}
 	return nil
 }
@@ -50,9 +50,9 @@ func ends(st *server.Status) []string {
 func idles(st *server.Status) []string {
 	switch st.Mode {
 	case server.ModeLooking:
-		return []string{"no leader with a quorum is followed, and no client is served"}
+		return []string{"it follows no leader with a quorum, and serves no client"}
 	case server.ModeReadOnly:
-		return []string{"no leader with a quorum is followed, and clients may only read"}
+		return []string{"it follows no leader with a quorum, and clients may only read"}
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func fails(st *server.Status) (why []string) {
 		why = append(why, "the disk is full")
 	}
 	if st.Counts.DigestMismatches > 0 {
-		why = append(why, "its tree has differed from the leader's, see the log")
+		why = append(why, "its tree differed from the leader's, see the log")
 	}
 	return why
 }

@@ -14,7 +14,7 @@ const (
 	longWait  = time.Second // for which one waits for its place
 )
 
-const othersRead = "others read long answers, and have not ended: ask again in some seconds"
+const othersRead = "long answers are still being sent to others: ask again in a few seconds"
 
 // place is that of a long answer, from before it is made until it was written (adminport-P5). It
 // is shared by the goroutine that makes the answer and the one that writes it: where that takes too long, the one ends

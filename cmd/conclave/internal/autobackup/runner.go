@@ -144,11 +144,11 @@ func (r *Runner) succeeded(taken *backup.Taken) {
 	r.since = r.clock.Now()
 	r.mu.Unlock()
 	if taken.Gap {
-		r.logger.Warn("the log does not continue the last backup: the states between are lost to it; take them more often, or purge less",
+		r.logger.Warn("the log does not continue the last backup: the states in between are missing from it; take backups more often, or purge less",
 			"place", redact.URL(r.settings.Place))
 	}
 	if taken.Transactions > 0 || taken.Snapshot != "" {
-		r.logger.Info("a backup was taken", "place", redact.URL(r.settings.Place), "transactions", taken.Transactions,
+		r.logger.Info("backup taken", "place", redact.URL(r.settings.Place), "transactions", taken.Transactions,
 			"snapshot", taken.Snapshot, "bytes", taken.Bytes, "zxid", taken.Last.String())
 	}
 }
@@ -158,7 +158,7 @@ func (r *Runner) failed(err error) {
 	r.report.Failed++
 	r.mu.Unlock()
 	if count, tell := r.failures.Note(r.clock.Now().Millis()); tell {
-		r.logger.Error("no backup was taken; what was taken before is as it was", "place", redact.URL(r.settings.Place), "error", err, "failures", count)
+		r.logger.Error("no backup was taken; earlier backups are unchanged", "place", redact.URL(r.settings.Place), "error", err, "failures", count)
 	}
 }
 
@@ -192,7 +192,7 @@ func (r *Runner) take(ctx context.Context, s Server) (taken backup.Taken, err er
 	}
 	if r.settings.KeepFor > 0 {
 		if _, err := b.Keep(p.ctx, c.Wall(), r.settings.KeepFor); err != nil {
-			return taken, fmt.Errorf("what was taken is safe, and what is old was not removed: %w", err)
+			return taken, fmt.Errorf("what was taken is safe, but old files were not removed: %w", err)
 		}
 	}
 	return taken, nil
@@ -214,5 +214,5 @@ func committed(s Server) (zk.Zxid, error) {
 	case server.ModeLeader, server.ModeStandalone, server.ModeFollower, server.ModeObserver:
 		return st.Last, nil
 	}
-	return 0, errors.New("nobody leads just now: what is committed is not known")
+	return 0, errors.New("nobody leads at the moment, so it is not known what is committed")
 }

@@ -60,7 +60,7 @@ func (g *guardedWriter) Write(b []byte) (int, error) {
 func (g *guardedWriter) look() error {
 	g.since = 0
 	if free, known := g.free(); known && free < g.freeMin {
-		return fmt.Errorf("its disk has %d bytes left, and conclave.backupFreeBytesMin keeps %d", free, g.freeMin)
+		return fmt.Errorf("its disk has %d bytes left, but conclave.backupFreeBytesMin reserves %d", free, g.freeMin)
 	}
 	return nil
 }

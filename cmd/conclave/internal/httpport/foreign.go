@@ -15,7 +15,7 @@ import (
 func Foreign(r *http.Request) string {
 	site := r.Header.Get("Sec-Fetch-Site")
 	if site != "" && site != "none" && site != "same-origin" {
-		return "a page of another site asks"
+		return "the request comes from a page of another site"
 	}
 	if !loopback(r) {
 		return fromElsewhere(r) // it may have any name in the network
@@ -32,7 +32,7 @@ func Foreign(r *http.Request) string {
 	if at, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil && !at.Unmap().IsUnspecified() || host == "localhost" {
 		return "" // 0.0.0.0 leads here, too, but browsers do not count it among the addresses to protect
 	}
-	return fmt.Sprintf("on the loopback this server is called localhost, or by its address, not %q", host)
+	return fmt.Sprintf("on the loopback, call this server localhost or by its address, not %q", host)
 }
 
 // fromElsewhere is for browsers that do not say where a page is from, as old ones, or all to an
@@ -42,7 +42,7 @@ func fromElsewhere(r *http.Request) string {
 	for _, name := range []string{"Origin", "Referer"} {
 		if from := r.Header.Get(name); from != "" {
 			if u, err := url.Parse(from); err != nil || !strings.EqualFold(u.Host, r.Host) {
-				return "a page of another site asks"
+				return "the request comes from a page of another site"
 			}
 		}
 	}

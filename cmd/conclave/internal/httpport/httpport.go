@@ -77,7 +77,7 @@ func (p *Port) Serve(handler http.Handler, idle time.Duration, logger *slog.Logg
 	go func() {
 		defer close(p.ended)
 		if err := p.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			logger.Error("a port is not served any more", "for", p.what, "error", err)
+			logger.Error("a port is no longer served", "for", p.what, "error", err)
 		}
 	}()
 }

@@ -107,7 +107,7 @@ var errSlow = errors.New("no handshake within the time for one")
 // failed logs a handshake that has failed, once a minute.
 func (p *Port) failed(c *secure.Conn, err error) {
 	if count, tell := p.failures.Note(time.Since(began).Milliseconds()); tell {
-		p.logger.Warn("a handshake has failed", "for", p.what, "client", c.RemoteAddr(), "error", err, "failed", count)
+		p.logger.Warn("a handshake failed", "for", p.what, "client", c.RemoteAddr(), "error", err, "failed", count)
 	}
 }
 
@@ -116,7 +116,7 @@ var began = time.Now()
 
 const (
 	plainAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
-		"This port speaks TLS alone: write https://\n"
+		"This port speaks only TLS: write https://\n"
 	restTime = 500 * time.Millisecond // in which the rest of a refused request has to come
 	restMax  = 64 << 10
 )

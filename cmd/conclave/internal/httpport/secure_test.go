@@ -116,7 +116,7 @@ func fetch(t *testing.T, scheme string, p *Port, with *tls.Config) (*http.Respon
 func TestWhoIsAnsweredOverTLS(t *testing.T) {
 	ca, strangers := certtest.New("ca"), certtest.New("strangers")
 	operator, stranger := ca.Issue("operator"), strangers.Issue("stranger")
-	const strictly, refused, plainRefused = "answered, strictly", "refused", "This port speaks TLS alone"
+	const strictly, refused, plainRefused = "answered, strictly", "refused", "This port speaks only TLS"
 	for name, c := range map[string]struct {
 		auth             string
 		plainToo, strict bool
@@ -159,7 +159,7 @@ func TestWhoIsAnsweredOverTLS(t *testing.T) {
 			case c.want != refused && !strings.Contains(err.Error(), c.want):
 				t.Error(err)
 			default:
-				awaittest.Until(t, "it is logged", func() bool { return strings.Contains(said.String(), "a handshake has failed") })
+				awaittest.Until(t, "it is logged", func() bool { return strings.Contains(said.String(), "a handshake failed") })
 			}
 		})
 	}

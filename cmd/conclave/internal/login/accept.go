@@ -66,7 +66,7 @@ func (a *accepting) Next(token []byte) ([]byte, bool, error) {
 	})
 }
 
-func over([]byte) ([]byte, bool, error) { return nil, false, errors.New("the exchange has ended") }
+func over([]byte) ([]byte, bool, error) { return nil, false, errors.New("the exchange is over") }
 
 // skewMax is how far the clocks of both sides may be apart, Kerberos' usual.
 const skewMax = 5 * time.Minute
@@ -83,7 +83,7 @@ func (a *accepting) ticket(token []byte) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	if a.as != nil && req.Ticket.Realm != a.realm {
-		return nil, false, fmt.Errorf("the ticket is one of another realm than %s", a.realm) // its key may be in the table, too
+		return nil, false, fmt.Errorf("the ticket is of another realm than %s", a.realm) // its key may be in the table, too
 	}
 	if err := strong(req.Ticket.EncPart.EType); err != nil {
 		return nil, false, err
@@ -98,7 +98,7 @@ func (a *accepting) ticket(token []byte) ([]byte, bool, error) {
 	}
 	t, who := &req.Ticket.DecryptedEncPart, &req.Authenticator
 	if t.CRealm != who.CRealm {
-		return nil, false, errors.New("the ticket is another's") // the library compares the names alone
+		return nil, false, errors.New("the ticket belongs to another client") // the library compares the names alone
 	}
 	if a.ticketOf, err = textOf(t.CName, t.CRealm); err != nil {
 		return nil, false, err
@@ -163,7 +163,7 @@ func (a *accepting) agree(token []byte) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	if len(text) < len(noLayer) || text[0] != noLayer[0] {
-		return nil, false, errors.New("the client wants its messages protected, which is what TLS is for")
+		return nil, false, errors.New("the client wants its messages protected: use TLS for that")
 	}
 	a.proved, a.acts = a.ticketOf, string(text[len(noLayer):])
 	if a.acts == "" {

@@ -62,7 +62,7 @@ func (c *ticketCache) read() (cache *credentials.CCache, err error) {
 	}()
 	text, err := os.ReadFile(c.path)
 	if kind, _, ok := strings.Cut(c.path, ":"); ok && errors.Is(err, fs.ErrNotExist) && kind == strings.ToUpper(kind) {
-		return nil, fmt.Errorf("ticketCache %s: a cache in a file alone is read, FILE:/PATH, and not one of kind %s", c.path, kind)
+		return nil, fmt.Errorf("ticketCache %s: only a cache in a file is read, FILE:/PATH, not one of kind %s", c.path, kind)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -81,9 +81,9 @@ func (c *ticketCache) read() (cache *credentials.CCache, err error) {
 	granting, ok := cache.GetEntry(types.PrincipalName{NameString: []string{"krbtgt", realm}})
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("ticketCache %s has no ticket that others are given for: %s", c.path, c.remedy())
+		return nil, fmt.Errorf("ticketCache %s has no ticket-granting ticket: %s", c.path, c.remedy())
 	case !time.Now().Before(granting.EndTime):
-		return nil, fmt.Errorf("the ticket of ticketCache %s has ended at %s: %s", c.path, granting.EndTime.UTC().Format(time.RFC3339), c.remedy())
+		return nil, fmt.Errorf("the ticket of ticketCache %s expired at %s: %s", c.path, granting.EndTime.UTC().Format(time.RFC3339), c.remedy())
 	}
 	return cache, nil
 }

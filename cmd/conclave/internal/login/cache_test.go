@@ -168,10 +168,10 @@ func TestTicketOfAnotherIsNotShown(t *testing.T) {
 		"anybody's":           {r.cacheOf("bob", soon()), "", ""},
 		"another's":           {r.cacheOf("bob", soon()), "app/h2@EXAMPLE.COM", "has the ticket of bob@EXAMPLE.COM, not of app/h2@EXAMPLE.COM: run kinit app/h2@EXAMPLE.COM"},
 		"of another realm":    {r.cacheOf("app/h2", soon()), "app/h2@OTHER.COM", "not of app/h2@OTHER.COM"},
-		"over":                {r.cacheOf("app/h2", time.Now().Add(-time.Minute)), "", "has ended at"},
+		"over":                {r.cacheOf("app/h2", time.Now().Add(-time.Minute)), "", "expired at"},
 		"empty":               {written(t, "krb5cc", ""), "", "is damaged"},
 		"of no principal":     {written(t, "krb5cc", "\x05\x04\x00\x00\x00\x00"), "", "is damaged"},
-		"not in a file":       {"KEYRING:persistent:0", "", "a cache in a file alone is read"},
+		"not in a file":       {"KEYRING:persistent:0", "", "only a cache in a file is read"},
 		"not there, and none": {filepath.Join(t.TempDir(), "none"), "", "run kinit"},
 	} {
 		options := `useTicketCache=true ticketCache="` + c.cache + `"`

@@ -10,7 +10,7 @@ import (
 // allowed refuses DIGEST-MD5 where FIPS mode does.
 func (f *File) allowed(section string) error {
 	if f.settings.FIPS {
-		return f.wrong(section, "DIGEST-MD5 is refused in fips-mode, which ZooKeeper 3.9 has on unless fips-mode=false is set; or use Kerberos")
+		return f.wrong(section, "DIGEST-MD5 is refused in fips-mode, which is on by default as in ZooKeeper 3.9: set fips-mode=false, or use Kerberos")
 	}
 	return nil
 }
@@ -30,7 +30,7 @@ func (f *File) digestServer(section string, m *module, service Service) (func() 
 		users["super"] = f.settings.SuperPassword
 	}
 	if len(users) == 0 {
-		return nil, f.wrong(section, "no users are there: want options user_NAME=\"PASSWORD\"")
+		return nil, f.wrong(section, "it has no users: want options user_NAME=\"PASSWORD\"")
 	}
 	password := func(name string) (string, bool) {
 		p, ok := users[name]

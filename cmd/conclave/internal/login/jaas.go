@@ -38,7 +38,7 @@ func parse(file string, text []byte) (map[string]module, error) {
 			return nil, err
 		}
 		if _, twice := sections[name]; twice {
-			return nil, p.wrong("section %s stands twice", name)
+			return nil, p.wrong("section %s is there twice", name)
 		}
 		sections[name] = m
 	}
@@ -75,7 +75,7 @@ func (p *parser) section(name string) (module, error) {
 			return m, p.wrong("section %s: an option has no value", name)
 		}
 		if strings.Contains(value, "${") {
-			return m, p.wrong("section %s: ${ of an option is not replaced, there are no properties of Java here: write the value", name)
+			return m, p.wrong("section %s: ${ in an option is not replaced, because there are no Java properties here: write the value", name)
 		}
 		m.options[option] = value
 	}

@@ -113,7 +113,7 @@ func TestNobodyWithoutATicketIsAccepted(t *testing.T) {
 		want string
 	}{
 		"late": {late, "not valid"}, "for another service": {others, "not valid"}, "stolen": {stolen, "not valid"},
-		"as root": {odd, "not valid"}, "of another realm": {abroad, "another's"},
+		"as root": {odd, "not valid"}, "of another realm": {abroad, "another client"},
 	} {
 		s := r.server("zookeeper/h1@EXAMPLE.COM")()
 		if err := meet(s, r.client(c.with)); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -185,14 +185,14 @@ func TestWeakEncryptionIsRefusedWhereverItIs(t *testing.T) {
 		with := r.sealedTicket(c.ticket, key(c.session))
 		taken := c.ticket != weak && c.session != weak && c.own != weak
 		_, _, err := r.server("zookeeper/h1@EXAMPLE.COM")().Next(with.asks(t, key(c.own)))
-		if (err == nil) != taken || err != nil && !strings.Contains(err.Error(), "AES is served") {
+		if (err == nil) != taken || err != nil && !strings.Contains(err.Error(), "use AES") {
 			t.Errorf("a service takes type %d, with a key of type %d, and %d: %v", c.ticket, c.session, c.own, err)
 		}
 		if c.own != 0 {
 			continue
 		}
 		_, _, err = r.client(with).Next(nil)
-		if (err == nil) != taken || err != nil && !strings.Contains(err.Error(), "AES is served") {
+		if (err == nil) != taken || err != nil && !strings.Contains(err.Error(), "use AES") {
 			t.Errorf("a client shows type %d, with a key of type %d: %v", c.ticket, c.session, err)
 		}
 	}

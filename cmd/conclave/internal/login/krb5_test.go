@@ -164,7 +164,7 @@ func TestMistakesOfKerberosAreToldWithTheirLine(t *testing.T) {
 		"[libdefaults]\ndefault_realm\n":          "krb5.conf:2: default_realm: want KEY = VALUE",
 		"[libdefaults]\nproxiable = perhaps\n":    "krb5.conf:2: proxiable = perhaps: want true or false",
 		"\ninclude " + deep:                       deep + ":3: forwardable = perhaps: want true or false",
-		"include " + itself:                       itself + ":1: include " + itself + ": it is included already",
+		"include " + itself:                       itself + ":1: include " + itself + ": it is already included",
 		"include /none/such":                      "krb5.conf:1: include /none/such: ",
 		"\nincludedir /none/such":                 "krb5.conf:2: includedir /none/such: ",
 		"include other.conf":                      "krb5.conf:1: include other.conf: want a path that begins with /",

@@ -108,7 +108,7 @@ func (f *File) section(name string) (*module, error) {
 		return nil, fmt.Errorf("%s has no section %s", f.settings.File, name)
 	}
 	if !m.kerberos() && !m.digest() {
-		return nil, f.wrong(name, "class %s is not served: DigestLoginModule and Krb5LoginModule are", m.class)
+		return nil, f.wrong(name, "class %s is not supported: use DigestLoginModule or Krb5LoginModule", m.class)
 	}
 	return &m, nil
 }

@@ -71,7 +71,7 @@ func TestWhatIsWrongWithAFileIsSaidWithItsLine(t *testing.T) {
 		"S { a.B required x=\"1;};":                  `jaas.conf:1: a text has no end`,
 		"S { a.B required x=1":                       `jaas.conf:1: section S has no end`,
 		"S { a.B required x=1; a.C required; };":     `one module is read`,
-		"S { a.B required; };\nS { a.B required; };": `jaas.conf:2: section S stands twice`,
+		"S { a.B required; };\nS { a.B required; };": `jaas.conf:2: section S is there twice`,
 		"S { a.B required x=\"${user.home}/k\"; };":  `write the value`,
 		"/* open": `a comment has no end`,
 	} {
@@ -192,7 +192,7 @@ Cache { com.sun.security.auth.module.Krb5LoginModule required useTicketCache=tru
 		t.Fatal(err)
 	}
 	for section, want := range map[string]string{
-		"Server": "set fips-mode=false", "Missing": "has no section Missing", "Other": "com.example.LoginModule is not served",
+		"Server": "set fips-mode=false", "Missing": "has no section Missing", "Other": "com.example.LoginModule is not supported",
 	} {
 		if _, err := f.Server(section, Clients); err == nil {
 			t.Errorf("%s is served", section)

@@ -39,7 +39,7 @@ func (p *profile) file(path string) error {
 	path = filepath.Clean(path)
 	switch {
 	case p.read[path]:
-		return errors.New("it is included already, by this file or before it: take the line out")
+		return errors.New("it is already included, by this file or an earlier one: remove the line")
 	case len(p.read) == filesMax:
 		return fmt.Errorf("more than %d files are included", filesMax)
 	}
@@ -128,7 +128,7 @@ func (r *profileReader) opens(line, name string, named bool) error {
 func (r *profileReader) relation(line, key, value string, is bool) error {
 	switch {
 	case r.section == "[realms]" && r.depth == 0 && strings.HasPrefix(value, "{"):
-		return fmt.Errorf("%s: want NAME = {, and what is in the block on lines of its own", line)
+		return fmt.Errorf("%s: want NAME = {, with the content of the block on lines of its own", line)
 	case r.section == "[realms]" && r.depth == 1, r.depth == 0 && (r.section == "[libdefaults]" || r.section == "[domain_realm]"):
 		if !is || key == "" {
 			return fmt.Errorf("%s: want KEY = VALUE", line)
@@ -217,7 +217,7 @@ func (r *profileReader) include(directive, path string) error {
 
 func wanted(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%v: make it, or take the line out", err)
+		return fmt.Errorf("%v: create it, or remove the line", err)
 	}
 	return err
 }

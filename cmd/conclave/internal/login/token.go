@@ -39,7 +39,7 @@ func wrapped(kind [2]byte, message []byte) []byte {
 	return append(b, message...)
 }
 
-var errToken = errors.New("the token is not one of Kerberos")
+var errToken = errors.New("it is not a Kerberos token")
 
 // unwrapped takes the header off.
 func unwrapped(kind [2]byte, token []byte) ([]byte, error) {
@@ -133,7 +133,7 @@ func unsealed(key types.EncryptionKey, side byte, token []byte) ([]byte, error) 
 		return nil, err
 	}
 	if !hmac.Equal(want, body[len(text):]) {
-		return nil, errors.New("the message was changed on its way")
+		return nil, errors.New("the message was changed in transit")
 	}
 	return text, nil
 }
@@ -148,7 +148,7 @@ func strong(types ...int32) error {
 	const oldest, newest = 17, 20 // aes128-cts-hmac-sha1-96 to aes256-cts-hmac-sha384-192
 	for _, t := range types {
 		if t < oldest || t > newest {
-			return fmt.Errorf("the ticket, or a key with it, is of encryption type %d: AES is served, types 17 to 20", t)
+			return fmt.Errorf("the ticket, or a key with it, has encryption type %d: use AES, types 17 to 20", t)
 		}
 	}
 	return nil

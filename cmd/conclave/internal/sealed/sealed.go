@@ -28,9 +28,9 @@ import (
 
 // The errors of keys that are missing, or do not fit.
 var (
-	ErrNoIdentity    = errors.New("the file is encrypted, and no identity is given")
-	ErrWrongIdentity = errors.New("the file is encrypted for others than the identities that are given")
-	ErrNoRecipient   = errors.New("the backup is encrypted, and no recipient is given: what is added would be in the clear")
+	ErrNoIdentity    = errors.New("the file is encrypted, but no identity is given")
+	ErrWrongIdentity = errors.New("none of the given identities decrypts the file")
+	ErrNoRecipient   = errors.New("the backup is encrypted, but no recipient is given: new files would be in clear text")
 )
 
 const suffix = backup.SealedSuffix

@@ -38,19 +38,19 @@ func (c *ClientID) rule() (*idRule, error) {
 	}
 	const prefix = "ssl.x509.clientCertIdSan"
 	if !slices.Contains([]int{1, 2, 4, 6, 7, 8}, c.Kind) {
-		return nil, fmt.Errorf("%sMatchType: %d is no alternative name that is a text: write 1 (mail), 2 (DNS), 4 (directory), 6 (URI), 7 (address) or 8 (OID)", prefix, c.Kind)
+		return nil, fmt.Errorf("%sMatchType: %d is not a kind of alternative name with a text: write 1 (mail), 2 (DNS), 4 (directory), 6 (URI), 7 (address) or 8 (OID)", prefix, c.Kind)
 	}
 	r := &idRule{kind: c.Kind, group: c.Group}
 	var err error
 	if r.match, err = regexp.Compile(c.Match); err != nil {
-		return nil, fmt.Errorf("%sMatchRegex: %w; what Java alone knows, such as (?=...), is not served", prefix, err)
+		return nil, fmt.Errorf("%sMatchRegex: %w; what only Java knows, such as (?=...), is not supported", prefix, err)
 	}
 	extract := c.Extract
 	if extract == "" {
 		extract = ".*"
 	}
 	if r.extract, err = regexp.Compile(extract); err != nil {
-		return nil, fmt.Errorf("%sExtractRegex: %w; what Java alone knows, such as (?=...), is not served", prefix, err)
+		return nil, fmt.Errorf("%sExtractRegex: %w; what only Java knows, such as (?=...), is not supported", prefix, err)
 	}
 	if c.Group < 0 || c.Group > r.extract.NumSubexp() {
 		return nil, fmt.Errorf("%sExtractMatcherGroupIndex: %d is not from 0 to %d, the number of groups", prefix, c.Group, r.extract.NumSubexp())
@@ -67,7 +67,7 @@ func (s *Source) clientID(c *x509.Certificate) string {
 	id, err := s.idRule.of(c)
 	if err != nil {
 		if count, tell := s.nameless.Note(int64(clock.Now().Millis())); tell {
-			s.logger.Warn("a client's alternative names have no id: it is known by its name", "subject", subject(c), "error", err, "clients", count)
+			s.logger.Warn("a client's alternative names have no id: its name is used instead", "subject", subject(c), "error", err, "clients", count)
 		}
 		return subject(c)
 	}
@@ -90,7 +90,7 @@ func (r *idRule) of(c *x509.Certificate) (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", fmt.Errorf("%d of them match, and one must", len(found))
+		return "", fmt.Errorf("%d of them match, but exactly one must", len(found))
 	}
 	parts := r.extract.FindStringSubmatchIndex(found[0])
 	if parts == nil || parts[2*r.group] < 0 {

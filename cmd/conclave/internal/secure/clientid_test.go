@@ -71,7 +71,7 @@ func TestWhichTextOfACertificateIsTheID(t *testing.T) {
 		if lines := strings.Count(log.String(), "\n"); lines > 1 {
 			t.Errorf("%+v: %d lines", c.rule, lines)
 		}
-		if fallen := s.idRule != nil && strings.HasPrefix(c.want, "CN=") && c.rule.Kind != 4; got != c.want || fallen != strings.Contains(log.String(), "known by its name") {
+		if fallen := s.idRule != nil && strings.HasPrefix(c.want, "CN=") && c.rule.Kind != 4; got != c.want || fallen != strings.Contains(log.String(), "its name is used instead") {
 			t.Errorf("%+v: %q, want %q; %s", c.rule, got, c.want, log.String())
 		}
 	}
@@ -79,7 +79,7 @@ func TestWhichTextOfACertificateIsTheID(t *testing.T) {
 		rule ClientID
 		want string
 	}{
-		{ClientID{Type: "SAN", Kind: -1}, "ssl.x509.clientCertIdSanMatchType: -1 is no alternative name that is a text"},
+		{ClientID{Type: "SAN", Kind: -1}, "ssl.x509.clientCertIdSanMatchType: -1 is not a kind of alternative name with a text"},
 		{ClientID{Type: "SAN", Kind: 3}, "ssl.x509.clientCertIdSanMatchType: 3 "},
 		{ClientID{Type: "SAN", Kind: 6, Match: "(?=x)"}, "ssl.x509.clientCertIdSanMatchRegex: "},
 		{ClientID{Type: "SAN", Kind: 6, Extract: "("}, "ssl.x509.clientCertIdSanExtractRegex: "},

@@ -301,7 +301,7 @@ func TestCertificatesThatOthersRefuseAreDoubted(t *testing.T) {
 		{ca.Issue("zk", "zk2.example"), []string{"zk1.example"}, nil, "none of the hosts of this server's line (zk1.example)"},
 		{ca.Issue("zk", "192.0.2.2"), []string{"192.0.2.1", "192.0.2.3"}, nil, "none of the hosts of this server's line (192.0.2.1, 192.0.2.3)"},
 		{ca.Issue("zk", "192.0.2.2"), []string{"192.0.2.1"}, func(s *Settings) { s.NoHostCheck = true }, ""},
-		{certtest.New("ca").Issue("zk", "192.0.2.1"), []string{"192.0.2.1"}, nil, "of no authority in ssl.trustStore"},
+		{certtest.New("ca").Issue("zk", "192.0.2.1"), []string{"192.0.2.1"}, nil, "from no authority in ssl.trustStore"},
 		{certtest.New("ca").Issue("zk", "192.0.2.1"), []string{"192.0.2.1"}, func(s *Settings) { s.Trust, s.ClientAuth = Store{}, "none" }, ""},
 	} {
 		s := settings(t, t.TempDir(), c.who, ca)
@@ -330,7 +330,7 @@ func TestNewCertificateThatOthersRefuseIsDoubted(t *testing.T) {
 		want string
 	}{
 		{ca.Issue("zk", "192.0.2.2"), "is for none of the hosts"},
-		{certtest.New("newer").Issue("zk", "192.0.2.1"), "is of no authority"},
+		{certtest.New("newer").Issue("zk", "192.0.2.1"), "is from no authority"},
 		{ca.Issue("zk", "192.0.2.1"), ""},
 	} {
 		if told := log.String(); strings.Contains(told, "WARN") {

@@ -18,7 +18,7 @@ func (s *Store) damaged(err *error) {
 	}
 }
 
-var errPassword = errors.New("it is not opened by the password, or it is damaged")
+var errPassword = errors.New("the password does not open it, or it is damaged")
 
 // wholeJKS compares a JKS with the digest at its end, which rests on the password. The
 // library does so last, and takes memory by every length that it finds before.
@@ -146,7 +146,7 @@ func boundedWork(parameters asn1.RawValue) error {
 			return nil
 		}
 		if max(p.N, p.R, p.P) > scryptMax || p.N*p.R*p.P > scryptMax {
-			return fmt.Errorf("it asks for scrypt with N=%d, r=%d, p=%d, which takes too much memory: it is damaged, or encrypt it again", p.N, p.R, p.P)
+			return fmt.Errorf("it asks for scrypt with N=%d, r=%d, p=%d, which takes too much memory: if it is not damaged, encrypt it again", p.N, p.R, p.P)
 		}
 	}
 	return nil
@@ -154,7 +154,7 @@ func boundedWork(parameters asn1.RawValue) error {
 
 func boundedRounds(n int) error {
 	if n > roundsMax {
-		return fmt.Errorf("it asks for %d rounds of PBKDF2, and %d are the most: it is damaged, or encrypt it again", n, roundsMax)
+		return fmt.Errorf("it asks for %d rounds of PBKDF2, more than %d: if it is not damaged, encrypt it again", n, roundsMax)
 	}
 	return nil
 }

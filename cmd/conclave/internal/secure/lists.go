@@ -32,7 +32,7 @@ func (r *revocation) readList(url string, c, issuer *x509.Certificate) error {
 		}
 		return func(c *x509.Certificate) error {
 			if !scope.covers(c) {
-				return errors.New("the list is one of other certificates")
+				return errors.New("the list is for other certificates")
 			}
 			if _, is := revoked[string(c.SerialNumber.Bytes())]; is {
 				return errRevoked
@@ -77,10 +77,10 @@ func scopeOf(list *x509.RevocationList) (scope, error) {
 		switch {
 		case e.Id.Equal(oidScope):
 			if rest, err := asn1.Unmarshal(e.Value, &s); err != nil || len(rest) > 0 {
-				return s, errors.New("the list does not say of which certificates it is")
+				return s, errors.New("the list does not say for which certificates it is")
 			}
 		case e.Id.Equal(oidDelta):
-			return s, errors.New("the list has only what has changed since another one")
+			return s, errors.New("the list has only the changes since another list")
 		case e.Critical:
 			return s, fmt.Errorf("the list has a critical extension %v, which is not known", e.Id)
 		}

@@ -46,7 +46,7 @@ var systemResolver = sync.OnceValue(func() *resolver {
 })
 
 // errManyLookUps is why a certificate is not compared with the names of an address.
-var errManyLookUps = errors.New("the names of too many addresses are looked up now")
+var errManyLookUps = errors.New("the names of too many addresses are being looked up")
 
 // namesOf looks the names of an address up.
 func (r *resolver) namesOf(ctx context.Context, address string) ([]string, error) {

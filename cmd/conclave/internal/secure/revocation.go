@@ -61,7 +61,7 @@ func (r *revocation) one(c, issuer *x509.Certificate) error {
 		}
 	}
 	if len(errs) == 0 {
-		return errors.New("it names no list of revoked certificates and no responder that is asked")
+		return errors.New("it names neither a list of revoked certificates nor a responder that can be asked")
 	}
 	return fmt.Errorf("neither list nor responder answers: %w", errors.Join(errs...))
 }
@@ -78,7 +78,7 @@ func (r *revocation) askResponder(url string, c, issuer *x509.Certificate) error
 			return nil, time.Time{}, err
 		}
 		if said.Certificate != nil && !answersFor(said.Certificate, issuer) {
-			return nil, time.Time{}, errors.New("the answer is signed by one that may not sign answers")
+			return nil, time.Time{}, errors.New("the answer has a signature of somebody who may not sign answers")
 		}
 		until := said.NextUpdate
 		if until.IsZero() {
@@ -109,7 +109,7 @@ func inTime(from, until time.Time) error {
 	now := time.Now()
 	switch {
 	case now.Before(from.Add(-clockSkew)):
-		return fmt.Errorf("is of %v, which is still to come", from)
+		return fmt.Errorf("is of %v, which is in the future", from)
 	case now.After(until):
 		return errors.New("is out of date")
 	}

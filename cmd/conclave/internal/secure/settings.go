@@ -56,7 +56,7 @@ func (s *Settings) versions(prefix string) (oldest, newest uint16, err error) {
 		case "TLSv1.2":
 			return tls.VersionTLS12, tls.VersionTLS12, nil
 		}
-		return 0, 0, fmt.Errorf("%sprotocol: %q is not served: write TLSv1.2 or TLSv1.3", prefix, s.Protocol)
+		return 0, 0, fmt.Errorf("%sprotocol: %q is not supported: write TLSv1.2 or TLSv1.3", prefix, s.Protocol)
 	}
 	for name := range strings.SplitSeq(s.Protocols, ",") {
 		at := slices.IndexFunc(versions, func(v struct {
@@ -66,7 +66,7 @@ func (s *Settings) versions(prefix string) (oldest, newest uint16, err error) {
 			return v.name == strings.TrimSpace(name)
 		})
 		if at < 0 {
-			return 0, 0, fmt.Errorf("%senabledProtocols: %q is not served: write TLSv1.2, TLSv1.3 or both", prefix, strings.TrimSpace(name))
+			return 0, 0, fmt.Errorf("%senabledProtocols: %q is not supported: write TLSv1.2, TLSv1.3 or both", prefix, strings.TrimSpace(name))
 		}
 		id := versions[at].id
 		if oldest == 0 || id < oldest {
@@ -91,7 +91,7 @@ func (s *Settings) ciphers(prefix string, newest uint16) ([]uint16, error) {
 		at := slices.IndexFunc(known, func(c *tls.CipherSuite) bool { return c.Name == name })
 		switch {
 		case at < 0:
-			return nil, fmt.Errorf("%sciphersuites: %s is not served; of TLSv1.2 these are: %s", prefix, name, strings.Join(names12(), ", "))
+			return nil, fmt.Errorf("%sciphersuites: %s is not supported; these are, of TLSv1.2: %s", prefix, name, strings.Join(names12(), ", "))
 		case slices.Contains(known[at].SupportedVersions, tls.VersionTLS12):
 			suites = append(suites, known[at].ID)
 		default:

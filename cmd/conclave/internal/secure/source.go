@@ -197,7 +197,7 @@ func (s *Source) refresh() {
 		s.warn(m)
 		s.doubt()
 	case !slices.EqualFunc(now, s.refused, fileState.same):
-		s.logger.Error("changed keys or certificates cannot be read; those from before count", "error", err)
+		s.logger.Error("changed keys or certificates cannot be read; the previous ones are still used", "error", err)
 		s.refused = now
 	}
 }

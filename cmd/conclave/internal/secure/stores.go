@@ -53,7 +53,7 @@ func readFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > storeBytesMax {
-		return nil, fmt.Errorf("%s is no file of at most %d bytes", name, storeBytesMax)
+		return nil, fmt.Errorf("%s is not a file of at most %d bytes", name, storeBytesMax)
 	}
 	return os.ReadFile(name)
 }
@@ -72,7 +72,7 @@ func (s *Store) form(content []byte) (string, error) {
 		case ".bcfks":
 			form = "BCFKS"
 		default:
-			return "", fmt.Errorf("%s: the end of its name tells no type: name it .pem, .jks or .p12, or set the type", s.Location)
+			return "", fmt.Errorf("%s: its name does not say its type: name it .pem, .jks or .p12, or set the type", s.Location)
 		}
 	}
 	switch form {
@@ -87,7 +87,7 @@ func (s *Store) form(content []byte) (string, error) {
 	case "BCFKS":
 		return "", fmt.Errorf("%s: stores of type BCFKS are not read: convert it with %s", s.Location, s.convert())
 	}
-	return "", fmt.Errorf("%s: a store of type %q is not known: PEM, JKS and PKCS12 are", s.Location, s.Type)
+	return "", fmt.Errorf("%s: stores of type %q are unknown: use PEM, JKS or PKCS12", s.Location, s.Type)
 }
 
 // convert is the command that makes PKCS12 of a store of BCFKS. Java reads one with a provider
@@ -168,7 +168,7 @@ func keysOfPEM(content []byte, password string) ([]tls.Certificate, error) {
 	case c.PrivateKey == nil:
 		return nil, errors.New("there is no private key in it")
 	case len(c.Certificate) == 0:
-		return nil, errors.New("there is no certificate in it: it stands in the same file as the key")
+		return nil, errors.New("there is no certificate in it: it must be in the same file as the key")
 	}
 	return []tls.Certificate{c}, nil
 }
@@ -185,7 +185,7 @@ func privateKey(block *pem.Block, password string) (crypto.PrivateKey, error) {
 		}
 		key, err := pkcs8.ParsePKCS8PrivateKey(block.Bytes, []byte(password))
 		if err != nil {
-			return nil, fmt.Errorf("its private key is not opened by the password: %w", err)
+			return nil, fmt.Errorf("the password does not open its private key: %w", err)
 		}
 		return key, nil
 	}
@@ -217,7 +217,7 @@ func keysOfJKS(content []byte, password string) ([]tls.Certificate, error) {
 		}
 		entry, err := store.GetPrivateKeyEntry(alias, []byte(password))
 		if err != nil {
-			return nil, fmt.Errorf("the key %s is not opened by the password of the store: %w", alias, err)
+			return nil, fmt.Errorf("the password of the store does not open the key %s: %w", alias, err)
 		}
 		c := tls.Certificate{}
 		if c.PrivateKey, err = x509.ParsePKCS8PrivateKey(entry.PrivateKey); err != nil {

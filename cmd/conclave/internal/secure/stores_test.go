@@ -47,7 +47,7 @@ func TestWhatCannotBeReadIsToldWithItsSetting(t *testing.T) {
 		{"no trust store", func(s *Settings) { s.Trust.Location = "" }, "ssl.trustStore.location is not set"},
 		{"missing", func(s *Settings) { s.Key.Location = dir + "/none.pem" }, "ssl.keyStore: stat"},
 		{"no type", func(s *Settings) { s.Trust.Location = file(t, dir, "trust.crt", trustStore(t, ca, "PEM", "")) }, "name it .pem, .jks or .p12"},
-		{"another type", func(s *Settings) { s.Key.Type = "KEYRING" }, `type "KEYRING" is not known`},
+		{"another type", func(s *Settings) { s.Key.Type = "KEYRING" }, `type "KEYRING" are unknown`},
 		{"BCFKS", func(s *Settings) { s.Key.Type = "BCFKS" }, "convert it with keytool -importkeystore -srckeystore " + good.Key.Location + " -srcstoretype BCFKS -destkeystore " + dir + "/key.p12 -deststoretype PKCS12"},
 		{"BCFKS by its name", func(s *Settings) { s.Trust.Location = file(t, dir, "t.bcfks", nil) }, "-destkeystore " + dir + "/t.p12"},
 		{"wrong password", func(s *Settings) {
@@ -62,8 +62,8 @@ func TestWhatCannotBeReadIsToldWithItsSetting(t *testing.T) {
 		{"no key in it", func(s *Settings) { s.Key.Location = s.Trust.Location }, "no private key"},
 		{"no certificate in it", func(s *Settings) { s.Trust.Location = file(t, dir, "empty.pem", nil) }, "no certificate"},
 		{"another's certificate", func(s *Settings) { s.Key.Location = file(t, dir, "foreign.pem", foreign) }, "not that of its first certificate"},
-		{"old protocol", func(s *Settings) { s.Protocols = "TLSv1.2,TLSv1.1" }, `"TLSv1.1" is not served`},
-		{"unknown suite", func(s *Settings) { s.Ciphers = "TLS_NONE" }, "TLS_NONE is not served"},
+		{"old protocol", func(s *Settings) { s.Protocols = "TLSv1.2,TLSv1.1" }, `"TLSv1.1" is not supported`},
+		{"unknown suite", func(s *Settings) { s.Ciphers = "TLS_NONE" }, "TLS_NONE is not supported"},
 		{"suites of a version that is off", func(s *Settings) { s.Ciphers, s.Protocols = "TLS_AES_128_GCM_SHA256", "TLSv1.2" }, "no suite of TLSv1.2"},
 		{"client auth", func(s *Settings) { s.ClientAuth = "maybe" }, "none, want or need"},
 	} {

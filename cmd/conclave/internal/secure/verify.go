@@ -16,7 +16,7 @@ import (
 // chain verifies certificates up to an authority, and returns those on the way.
 func (m *material) chain(certificates []*x509.Certificate, usage x509.ExtKeyUsage) ([]*x509.Certificate, error) {
 	if len(certificates) == 0 {
-		return nil, errors.New("the server has shown no certificate")
+		return nil, errors.New("the server showed no certificate")
 	}
 	options := x509.VerifyOptions{Roots: m.roots, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{usage}}
 	for _, c := range certificates[1:] {
@@ -58,7 +58,7 @@ func (s *Source) isFor(ctx context.Context, chain []*x509.Certificate, address, 
 		if s.resolver.has(ctx, n, address) {
 			return nil
 		}
-		return fmt.Errorf("%w; it is for %s, which %s says is its name, and has not this address", err, n, address)
+		return fmt.Errorf("%w; it is for %s, which %s says is its name, but that name does not have this address", err, n, address)
 	}
 	return fmt.Errorf("%w; nor is it for its names %s", err, strings.Join(names, ", "))
 }
@@ -145,15 +145,15 @@ func (s *Source) Doubt(hosts []string) string {
 		}
 		switch who := subject(key.Leaf); {
 		case !m.trusts(&key):
-			return fmt.Sprintf("the certificate of %s is of no authority in %strustStore: servers that trust the same ones refuse it. "+
-				"Exchange an authority in two steps, with both in all trust stores in between", who, s.prefix)
+			return fmt.Sprintf("the certificate of %s is from no authority in %strustStore: servers that trust the same ones refuse it. "+
+				"Replace an authority in two steps, with both in all trust stores in between", who, s.prefix)
 		case s.settings.NoHostCheck:
 		case !slices.ContainsFunc(hosts, named):
 			return fmt.Sprintf("the certificate of %s is for none of the hosts of this server's line (%s): servers that compare them refuse it, "+
-				"as this one does, and Apache's with fips-mode=false. Name them in it, or set %shostnameVerification=false everywhere", who, strings.Join(hosts, ", "), s.prefix)
+				"as this one does, and Apache's with fips-mode=false. Add the hosts to it, or set %shostnameVerification=false everywhere", who, strings.Join(hosts, ", "), s.prefix)
 		case s.settings.ClientHostCheck && !s.settings.ReverseDNS && !addressed:
-			return fmt.Sprintf("the certificate of %s is for no address: servers that this one dials refuse it, as this one would. "+
-				"Name its addresses in it, or set %sclientHostnameVerification=false everywhere", who, s.prefix)
+			return fmt.Sprintf("the certificate of %s is for no address: servers that this one connects to refuse it, as this one would. "+
+				"Add its addresses to it, or set %sclientHostnameVerification=false everywhere", who, s.prefix)
 		}
 	}
 	return ""

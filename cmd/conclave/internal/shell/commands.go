@@ -33,47 +33,47 @@ var (
 func table() []command {
 	const any = -1
 	return append([]command{
-		{name: "addWatch", syntax: "[-m mode] path", about: "print all changes of a znode, and with PERSISTENT_RECURSIVE, the mode unless given, of all below it",
+		{name: "addWatch", syntax: "[-m mode] path", about: "print all changes of a znode, and with PERSISTENT_RECURSIVE, the default mode, of everything below it",
 			options: []option{{"m", "mode", "PERSISTENT or PERSISTENT_RECURSIVE"}}, least: 1, most: any, paths: 1, run: runAddWatch},
-		{name: "addauth", syntax: "scheme auth", about: "show a credential to the servers, as digest user:password", least: 1, most: any, run: runAddAuth},
+		{name: "addauth", syntax: "scheme auth", about: "show a credential to the servers, such as digest user:password", least: 1, most: any, run: runAddAuth},
 		{name: "close", about: "end the session", most: any, offline: true, run: runClose},
 		{name: "config", syntax: "[-c] [-w] [-s]", about: "print the configuration of the ensemble",
-			options: []option{{"c", "", "print what clients take: the version and the servers"}, optWatch, optStat}, most: any, run: runConfig},
-		{name: "connect", syntax: "[host:port]", about: "begin a new session, with other servers", most: any, offline: true, run: runConnect},
+			options: []option{{"c", "", "print the version and the servers, as clients take them"}, optWatch, optStat}, most: any, run: runConfig},
+		{name: "connect", syntax: "[host:port]", about: "open a new session, with other servers", most: any, offline: true, run: runConnect},
 		{name: "create", syntax: "[-s] [-e] [-c] [-t ttl] path [data] [acl]", about: "create a znode",
 			options: []option{{"s", "", "the server appends a number to the name"}, {"e", "", "it is deleted when the session ends"},
-				{"c", "", "a container: it is deleted some time after its last child"}, {"t", "ttl", "it is deleted if it is unchanged and has no children for so many milliseconds"}},
+				{"c", "", "a container: it is deleted some time after its last child"}, {"t", "ttl", "it is deleted if it is unchanged and has no children for this many milliseconds"}},
 			least: 1, most: any, paths: 1, inMulti: true, run: runCreate},
 		{name: "delete", syntax: "[-v version] path", about: "delete a znode without children", options: []option{optVersion},
 			least: 1, most: any, paths: 1, inMulti: true, run: runDelete},
-		{name: "deleteall", syntax: "path [-b batch size]", about: "delete a znode and all below it",
-			options: []option{{"b", "batch size", "zkCli.sh's; 128 deletions are under way at once, whatever it is"}}, least: 1, most: any, paths: 1, run: runDeleteAll},
-		{name: "delquota", syntax: "[-n|-b|-N|-B] path", about: "take a limit of a znode away, or all", options: quotaOptions(""),
+		{name: "deleteall", syntax: "path [-b batch size]", about: "delete a znode and everything below it",
+			options: []option{{"b", "batch size", "accepted for zkCli.sh; always 128 deletions are in progress at once"}}, least: 1, most: any, paths: 1, run: runDeleteAll},
+		{name: "delquota", syntax: "[-n|-b|-N|-B] path", about: "remove a limit of a znode, or all", options: quotaOptions(""),
 			alone: [][]string{{"n", "b", "N", "B"}}, least: 1, most: any, paths: 1, run: runDelQuota},
 		{name: "get", syntax: "[-s] [-w] [-b] [-x] path", about: "print the data of a znode",
 			options: []option{optStat, optWatch, {"b", "", "in Base64"}, {"x", "", "in hexadecimal"}}, least: 1, most: any, paths: 1, run: runGet},
 		{name: "getAcl", syntax: "[-s] path", about: "print who may do what with a znode", options: []option{optStat}, least: 1, most: any, paths: 1, run: runGetACL},
 		{name: "getAllChildrenNumber", syntax: "path", about: "print how many znodes are below one", least: 1, most: any, paths: 1, run: runCount},
-		{name: "getEphemerals", syntax: "[path]", about: "print the ephemerals of this session whose paths begin so", most: any, paths: 1, run: runEphemerals},
+		{name: "getEphemerals", syntax: "[path]", about: "print the ephemerals of this session whose paths begin with path", most: any, paths: 1, run: runEphemerals},
 		{name: "history", about: "print the last lines, with their numbers", most: any, offline: true, run: runHistory},
-		{name: "listquota", syntax: "path", about: "print the limits of a znode, and what is used of them", least: 1, most: any, paths: 1, run: runListQuota},
-		{name: "ls", syntax: "[-s] [-w] [-R] [path]", about: "print the children of a znode", options: []option{optStat, optWatch, {"R", "", "all below it, as paths"}},
+		{name: "listquota", syntax: "path", about: "print the limits of a znode, and how much of them is used", least: 1, most: any, paths: 1, run: runListQuota},
+		{name: "ls", syntax: "[-s] [-w] [-R] [path]", about: "print the children of a znode", options: []option{optStat, optWatch, {"R", "", "everything below it, as paths"}},
 			most: any, paths: 1, run: runList},
-		{name: "printwatches", syntax: "on|off", about: "print changes that are watched, or not", most: any, offline: true, run: runPrintWatches},
+		{name: "printwatches", syntax: "on|off", about: "choose whether changes that are watched are printed", most: any, offline: true, run: runPrintWatches},
 		{name: "quit", about: "end the session, and leave", most: any, offline: true, run: runQuit},
 		{name: "reconfig", syntax: "[-s] [-v version] [[-file path] | [-members serverID=host:port1:port2;port3[,...]*]] | [-add serverId=host:port1:port2;port3[,...]]* [-remove serverId[,...]*]",
 			about: "change the servers of the ensemble", options: []option{optStat, {"v", "version", "only if this configuration is in force, in hexadecimal"},
 				{"file", "path", "the whole new ensemble, in a file"}, {"members", "servers", "the whole new ensemble"},
-				{"add", "servers", "who joins"}, {"remove", "ids", "who leaves"}}, most: any, run: runReconfig},
+				{"add", "servers", "servers that join"}, {"remove", "ids", "servers that leave"}}, most: any, run: runReconfig},
 		{name: "redo", syntax: "number", about: "run a line of the history again", least: 1, most: any, offline: true, run: runRedo},
 		{name: "removewatches", syntax: "path [-c|-d|-a] [-l]", about: "end the watches of a znode",
-			options: []option{{"c", "", "those of children"}, {"d", "", "those of data"}, {"a", "", "all, which it is unless given"}, {"l", "", "here, even if no server answers"}},
+			options: []option{{"c", "", "those of children"}, {"d", "", "those of data"}, {"a", "", "all, the default"}, {"l", "", "remove them here, even if no server answers"}},
 			alone:   [][]string{{"c", "d", "a"}}, least: 1, most: any, paths: 1, run: runRemoveWatches},
 		{name: "set", syntax: "path data [-s] [-v version] [-b]", about: "replace the data of a znode",
 			options: []option{optStat, optVersion, {"b", "", "the data is given in Base64"}}, least: 2, most: any, paths: 1, inMulti: true, run: runSet},
 		{name: "setAcl", syntax: "[-s] [-v version] [-R] path acl", about: "replace who may do what with a znode: world:anyone:cdrwa,...",
-			options: []option{optStat, optVersion, {"R", "", "of all below it, too"}}, least: 2, most: any, paths: 1, run: runSetACL},
-		{name: "setquota", syntax: "-n|-b|-N|-B val path", about: "limit how much there may be below a znode", options: quotaOptions("val"),
+			options: []option{optStat, optVersion, {"R", "", "of everything below it, too"}}, least: 2, most: any, paths: 1, run: runSetACL},
+		{name: "setquota", syntax: "-n|-b|-N|-B val path", about: "set a limit on what is below a znode", options: quotaOptions("val"),
 			alone: [][]string{{"n", "b", "N", "B"}}, least: 1, most: any, paths: 1, run: runSetQuota},
 		{name: "stat", syntax: "[-w] path", about: "print the numbers of a znode", options: []option{optWatch}, least: 1, most: any, paths: 1, run: runStat},
 		{name: "sync", syntax: "path", about: "wait until the server has what its leader had", least: 1, most: any, paths: 1, run: runSync},
@@ -85,21 +85,21 @@ func table() []command {
 // ourCommands are those that zkCli.sh does not have.
 func ourCommands() []command {
 	return []command{
-		{name: "cd", syntax: "[path]", about: "let paths without a slash in front begin at a znode", most: 1, paths: 1, ours: true, run: runCd},
+		{name: "cd", syntax: "[path]", about: "make paths without a leading slash begin at a znode", most: 1, paths: 1, ours: true, run: runCd},
 		{name: "pwd", about: "print where such paths begin", ours: true, offline: true, run: runPwd},
 		{name: "find", syntax: "[-i] path pattern", about: "print the paths below a znode whose last name fits a pattern: *, ?, [a-z]",
-			options: []option{{"i", "", "large and small letters are the same"}}, least: 2, most: 2, paths: 1, ours: true, run: runFind},
-		{name: "tree", syntax: "[-L levels] [path]", about: "print all below a znode as a tree",
-			options: []option{{"L", "levels", "so many levels"}}, most: 1, paths: 1, ours: true, run: runTree},
+			options: []option{{"i", "", "ignore case"}}, least: 2, most: 2, paths: 1, ours: true, run: runFind},
+		{name: "tree", syntax: "[-L levels] [path]", about: "print everything below a znode as a tree",
+			options: []option{{"L", "levels", "at most this many levels"}}, most: 1, paths: 1, ours: true, run: runTree},
 		{name: "watch", syntax: "[-r] [-n count] [-b] path", about: "print changes as they happen, until Ctrl-C",
-			options: []option{{"r", "", "of all below it, too"}, {"n", "count", "end after so many"}, {"b", "", "print them beside what is typed, until unwatch"}},
+			options: []option{{"r", "", "of everything below it, too"}, {"n", "count", "end after this many"}, {"b", "", "print them in the background, until unwatch"}},
 			least:   1, most: 1, paths: 1, ours: true, run: runWatch},
 		{name: "unwatch", syntax: "[path]", about: "end what watch -b began, at a path or everywhere", most: 1, paths: 1, ours: true, offline: true, run: runUnwatch},
-		{name: "multi", about: "begin a block of create, set, delete and check lines that are done together", ours: true, run: runMulti},
-		{name: "check", syntax: "[-v version] path", about: "in a block: let it fail unless a znode exists, with this version",
+		{name: "multi", about: "begin a block of create, set, delete and check lines that are carried out together", ours: true, run: runMulti},
+		{name: "check", syntax: "[-v version] path", about: "in a block: make it fail unless a znode exists, with this version",
 			options: []option{optVersion}, least: 1, most: 1, paths: 1, ours: true, inMulti: true, run: runCheck},
-		{name: "commit", about: "do a block, all of it or nothing", ours: true, inMulti: true, run: runCommit},
-		{name: "abort", about: "forget a block", ours: true, inMulti: true, offline: true, run: runAbort},
+		{name: "commit", about: "carry out a block, all of it or nothing", ours: true, inMulti: true, run: runCommit},
+		{name: "abort", about: "discard a block", ours: true, inMulti: true, offline: true, run: runAbort},
 		{name: "help", syntax: "[command]", about: "print the commands, or what one takes", most: 1, ours: true, offline: true, inMulti: true, run: runHelp},
 		{name: "exit", about: "the same as quit", ours: true, offline: true, run: runQuit},
 	}
@@ -170,7 +170,7 @@ func runHelp(_ context.Context, s *Shell, in *input) error {
 	}
 	for _, ours := range []bool{false, true} {
 		if ours {
-			s.println("\nand beside those of zkCli.sh:")
+			s.println("\nin addition to those of zkCli.sh:")
 		}
 		for _, c := range s.commands {
 			if c.ours == ours {
@@ -178,7 +178,7 @@ func runHelp(_ context.Context, s *Shell, in *input) error {
 			}
 		}
 	}
-	s.println("\nhelp COMMAND prints what one takes. Paths without a slash in front begin where cd has gone.")
+	s.println("\nhelp COMMAND prints what one takes. Paths without a leading slash begin where cd was last.")
 	return nil
 }
 

@@ -69,7 +69,7 @@ func runReconfig(ctx context.Context, s *Shell, in *input) error {
 	change := client.Change{Version: version}
 	whole, steps := in.has("file") || in.has("members"), in.has("add") || in.has("remove")
 	if whole && steps {
-		return failure("-file and -members give the whole ensemble, -add and -remove a change of it: not both")
+		return failure("-file and -members give the whole ensemble, -add and -remove change it: use one or the other")
 	}
 	if whole == steps {
 		return usage{in.of}

@@ -53,7 +53,7 @@ func (in *input) number(option string, base int, absent int64) (int64, error) {
 func (in *input) version() (int32, error) {
 	n, err := in.number("v", 10, -1)
 	if err == nil && int64(int32(n)) != n {
-		err = fmt.Errorf("-v %d is no version", n)
+		err = fmt.Errorf("-v %d is not a version", n)
 	}
 	return int32(n), err
 }

@@ -29,7 +29,7 @@ func (b *block) add(o client.Operation, what, path string) error {
 
 // refuse is the error of a command that has no place in a block.
 func (b *block) refuse(command string) error {
-	return fmt.Errorf("%s has no place in a block: create, set, delete, check, then commit or abort", command)
+	return fmt.Errorf("%s is not allowed in a block: write create, set, delete or check, then commit or abort", command)
 }
 
 // setBlock opens a block, or closes the one that is open. Prompt is called beside it.
@@ -44,7 +44,7 @@ func runMulti(_ context.Context, s *Shell, _ *input) error {
 		return err
 	}
 	s.setBlock(&block{})
-	s.remark("create, set, delete and check, then commit does all of them or none; abort forgets them")
+	s.remark("write create, set, delete and check; commit carries out all of them or none, abort discards them")
 	return nil
 }
 
@@ -54,7 +54,7 @@ func runCheck(_ context.Context, s *Shell, in *input) error {
 		return err
 	}
 	if s.block == nil {
-		return fmt.Errorf("check stands in a block, after multi")
+		return fmt.Errorf("check is only allowed in a block, after multi")
 	}
 	at := s.path(in.arg(0))
 	return s.block.add(client.CheckOp(at, version), "check", at)
@@ -64,7 +64,7 @@ func runAbort(_ context.Context, s *Shell, _ *input) error {
 	if s.block == nil {
 		return fmt.Errorf("there is no block: multi begins one")
 	}
-	s.remark("the block is forgotten")
+	s.remark("the block was discarded")
 	s.setBlock(nil)
 	return nil
 }

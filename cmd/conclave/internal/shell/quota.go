@@ -44,7 +44,7 @@ func (s *Shell) quotas() error {
 	if _, chroot, _ := strings.Cut(rest, "/"); strings.Trim(chroot, "/") == "" {
 		return nil
 	}
-	return errors.New("quotas are outside of the part of the tree that this session sees: connect without a path after the servers")
+	return errors.New("quotas are outside the part of the tree that this session sees: connect without a path after the servers")
 }
 
 // readQuota reads the quota of a path.

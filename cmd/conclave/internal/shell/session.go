@@ -94,7 +94,7 @@ func (s *Shell) follow(conn *client.Client) {
 					break
 				}
 				lost = true
-				s.news(red, "the connection is lost, and a server is looked for"+why(e.Err))
+				s.news(red, "the connection was lost: looking for a server"+why(e.Err))
 			case client.Connected, client.ReadOnly:
 				if lost {
 					s.news(faint, "connected again, to "+e.Server+": the session "+e.Session.String()+" lives on")
@@ -105,7 +105,7 @@ func (s *Shell) follow(conn *client.Client) {
 				s.news(red, "the session "+e.Session.String()+" has expired: its ephemerals and watches are gone")
 				s.renew(conn)
 			case client.AuthFailed:
-				s.news(red, "a server has refused a credential, and ended the session: connect opens another")
+				s.news(red, "a server refused a credential, and ended the session: connect opens another one")
 			}
 		}
 	})
@@ -155,7 +155,7 @@ func (s *Shell) renew(old *client.Client) {
 			_ = conn.AddAuth(s.life, c.Scheme, c.Data) // an error is that of the session
 		}
 		if conn.WaitConnected(s.life) == nil {
-			s.news(faint, "a new session has begun: "+conn.SessionID().String())
+			s.news(faint, "new session: "+conn.SessionID().String())
 		}
 		_ = old.Close() // it has ended: this waits for what it ran
 	})
