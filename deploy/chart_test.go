@@ -110,7 +110,7 @@ func TestChartsConfigurationWithTLSIsTaken(t *testing.T) {
 	write(t, config, strings.ReplaceAll(configOf(template(t, everything...)), "/tls/", dir+"/"))
 	out, err := exec.Command(program, "serve", "--config", config, "-D", "dataDir="+t.TempDir(), "-D", "conclave.myid=conclave-4", "--check").CombinedOutput()
 	for _, want := range []string{"serves :2281 (TLS) ", "as server 5 of 5, observer", "servers    :2888: TLS, a certificate is required",
-		"another server is who has the certificate of a host of the configuration"} {
+		"another server is accepted if it has the certificate of a host of the configuration"} {
 		if err != nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "level=WARN") {
 			t.Errorf("no %q, or a remark: %v\n%s", want, err, out)
 		}

@@ -40,7 +40,7 @@ func posture(config *zoocfg.Config, cfg *server.Config) string {
 	} else {
 		say("ACLs", "are kept")
 	}
-	say("commands", "%s: on the ports for clients, for everybody who reaches them", fourLetters(cfg))
+	say("commands", "%s: on the ports for clients, for everybody who can reach them", fourLetters(cfg))
 	servers(say, config, cfg)
 	forOperators(say, config)
 	if cfg.NoSync {
@@ -49,9 +49,9 @@ func posture(config *zoocfg.Config, cfg *server.Config) string {
 		say("disk", "replies wait until a write is on disk")
 	}
 	if cfg.Audit.Enabled {
-		say("audit", "%s has a line for each change that a client makes or tries; it does not hold clients up if it cannot be written", cfg.AuditFile())
+		say("audit", "%s has a line for each change that a client makes or tries; clients do not wait if it cannot be written", cfg.AuditFile())
 	} else {
-		say("audit", "nobody writes down who changes what (audit.enable=false)")
+		say("audit", "none: changes are not recorded (audit.enable=false)")
 	}
 	say("backups", "%s", config.Backup.String())
 	if h := config.HTTP; h.Address != "" {
@@ -60,10 +60,10 @@ func posture(config *zoocfg.Config, cfg *server.Config) string {
 			does = "changes what anyone may (conclave.httpChanges)"
 		}
 		say("dashboard", "%s: everybody on this machine reads what anyone may, and %s", h.Address, does)
-		say("dashboard", "it shows the paths of all writes, and the ids of sessions: who knows one can take it over at the port for clients")
+		say("dashboard", "it shows the paths of all writes, and the ids of sessions: anybody who knows one can take it over at the port for clients")
 	}
 	if config.TraceEndpoint != "" {
-		say("traces", "%s is sent spans of %v of all writes, with their paths", redact.URL(config.TraceEndpoint), cfg.Trace.Ratio)
+		say("traces", "%s gets spans of %v of all writes, with their paths", redact.URL(config.TraceEndpoint), cfg.Trace.Ratio)
 	}
 	say("limits", "%s", limits(cfg))
 	return b.String()
@@ -76,7 +76,7 @@ func overTLS(t *zoocfg.TLS) string {
 	case "none":
 		return text + "no certificate is asked for"
 	case "want":
-		text += "a certificate is asked for, and who has none gets in"
+		text += "a certificate is asked for, but clients without one get in"
 	default:
 		text += "a certificate is required"
 	}
@@ -188,40 +188,40 @@ func fourLetters(cfg *server.Config) string {
 // servers says who may come as another server.
 func servers(say func(what, format string, args ...any), config *zoocfg.Config, cfg *server.Config) {
 	if cfg.Ensemble == nil {
-		say("servers", "none: the server is stand-alone, no port for others is open")
+		say("servers", "none: the server is standalone, no port for others is open")
 		return
 	}
 	text := "in clear text"
 	switch peers := &config.PeerTLS; {
 	case peers.PlainToo && peers.Serves:
-		text = "in clear text, or " + overTLS(peers) + "; this server dials with TLS"
+		text = "in clear text, or " + overTLS(peers) + "; this server connects with TLS"
 	case peers.PlainToo:
-		text = "in clear text, or " + overTLS(peers) + "; this server dials in clear text"
+		text = "in clear text, or " + overTLS(peers) + "; this server connects in clear text"
 	case peers.Serves:
 		text = overTLS(peers)
 	}
 	var proof string
 	switch {
 	case cfg.PeerProofs != nil && cfg.PeerProofs.Must:
-		proof = "who proves by SASL to be one of them"
+		proof = "proves with SASL to be one"
 	case cfg.PeerProofs != nil:
-		proof = "who says so; SASL proves it for those who use it"
+		proof = "says that it is one; SASL proves it for those that use it"
 	case peersCertified(config) && config.PeerTLS.MembersOnly && !config.PeerTLS.Settings.NoHostCheck:
-		proof = "who has the certificate of a host of the configuration"
+		proof = "has the certificate of a host of the configuration"
 	case peersCertified(config):
-		proof = "who has a certificate, and says so: give the servers an authority of their own"
+		proof = "has a certificate and says that it is one: give the servers an authority of their own"
 		if hostsCompared(&config.PeerTLS) && !config.PeerTLS.PlainToo {
-			proof += "; a member is who has one for its host"
+			proof += "; a member needs one for its host"
 		}
 	default:
-		proof = "who says so: let nobody else reach these ports"
+		proof = "says that it is one: let nobody else reach these ports"
 	}
 	for _, port := range peerPorts(cfg) {
 		say("servers", "%s: %s", port, text)
 	}
-	say("servers", "another server is %s", proof)
+	say("servers", "another server is accepted if it %s", proof)
 	if peers := &config.PeerTLS; peers.Serves && peers.Settings.NoHostCheck {
-		say("servers", "one that is dialed may have the certificate of any host (%shostnameVerification=false)", zoocfg.PeerTLS)
+		say("servers", "a server that this one connects to may have the certificate of any host (%shostnameVerification=false)", zoocfg.PeerTLS)
 	}
 }
 
@@ -230,11 +230,11 @@ func forOperators(say func(what, format string, args ...any), config *zoocfg.Con
 	at := func(host string, port int) string {
 		return net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(port))
 	}
-	const both = "in clear text for everybody who reaches it, or "
+	const both = "in clear text for everybody who can reach it, or "
 	if a := &config.Admin; !a.Serves {
 		say("admin", "none: no admin port is open")
 	} else {
-		text := "in clear text for everybody who reaches it"
+		text := "in clear text for everybody who can reach it"
 		switch {
 		case a.TLS.PlainToo:
 			text = both + overTLS(&a.TLS)
@@ -254,7 +254,7 @@ func forOperators(say func(what, format string, args ...any), config *zoocfg.Con
 		return
 	}
 	if m.Port != zoocfg.NoPort {
-		say("metrics", "%s: in clear text for everybody who reaches it", at(m.Host, m.Port))
+		say("metrics", "%s: in clear text for everybody who can reach it", at(m.Host, m.Port))
 	}
 	if m.TLSPort != zoocfg.NoPort {
 		say("metrics", "%s: %s", at(m.Host, m.TLSPort), tls)
@@ -299,17 +299,17 @@ func limits(cfg *server.Config) string {
 	t := &cfg.Throttle
 	say(cfg.ConnsPerIPMax > 0, "%d connections from one address (of IPv6 from one /%d)", cfg.ConnsPerIPMax, cfg.NetworkBits)
 	say(cfg.ConnsMax > 0, "%d in all", cfg.ConnsMax)
-	say(t.Conns.Tokens > 0, "%d clients connect at one time, %d more each %s", t.Conns.Tokens, t.Conns.FillCount, t.Conns.FillTime)
-	say(t.HandshakesMax > 0, "%d handshakes of TLS at one time", t.HandshakesMax)
-	say(true, "%d requests on their way, of %d bytes at most", cfg.InFlightMax, cfg.FrameBytesMax)
-	say(t.RequestsMax > 0, "%d of them with the loop", t.RequestsMax)
-	say(t.LargeBytes > 0, "those of more than %d bytes take %d together", t.LargeBytes, t.LargeBytesMax)
+	say(t.Conns.Tokens > 0, "%d clients connect at a time, %d more every %s", t.Conns.Tokens, t.Conns.FillCount, t.Conns.FillTime)
+	say(t.HandshakesMax > 0, "%d TLS handshakes at a time", t.HandshakesMax)
+	say(true, "%d requests in progress, of %d bytes at most", cfg.InFlightMax, cfg.FrameBytesMax)
+	say(t.RequestsMax > 0, "%d of them in the server's loop", t.RequestsMax)
+	say(t.LargeBytes > 0, "those of more than %d bytes take at most %d together", t.LargeBytes, t.LargeBytesMax)
 	for _, l := range []struct {
 		of   string
 		rate server.RateLimit
 	}{{"connection", t.Rates.Session}, {"address", t.Rates.Address}, {"identity", t.Rates.Identity}} {
-		say(l.rate.Requests > 0, "%d requests of one %s in a second", l.rate.Requests, l.of)
-		say(l.rate.Bytes > 0, "%d bytes of requests of one %s in a second", l.rate.Bytes, l.of)
+		say(l.rate.Requests > 0, "%d requests per second of one %s", l.rate.Requests, l.of)
+		say(l.rate.Bytes > 0, "%d bytes of requests per second of one %s", l.rate.Bytes, l.of)
 	}
 	say(t.IdentityConnsMax > 0, "%d connections of one identity", t.IdentityConnsMax)
 	say(t.Watches.Session > 0, "%d watches of one session", t.Watches.Session)

@@ -16,14 +16,14 @@ identities world, ip, digest
 must prove nothing: every client that connects is served, as far as ACLs let it
 super user nobody
 ACLs       are kept
-commands   srvr: on the ports for clients, for everybody who reaches them
-servers    none: the server is stand-alone, no port for others is open
+commands   srvr: on the ports for clients, for everybody who can reach them
+servers    none: the server is standalone, no port for others is open
 admin      none: no admin port is open
 metrics    none: no port for Prometheus is open
 disk       replies wait until a write is on disk
-audit      nobody writes down who changes what (audit.enable=false)
+audit      none: changes are not recorded (audit.enable=false)
 backups    none: this server takes no backups by itself
-limits     60 connections from one address (of IPv6 from one /128); 1000 requests on their way, of 1048575 bytes at most; quotas are logged, not enforced
+limits     60 connections from one address (of IPv6 from one /128); 1000 requests in progress, of 1048575 bytes at most; quotas are logged, not enforced
 `
 
 // TestCheckSaysWhoMayDoWhat: each setting changes the lines that it is about, and no other.
@@ -42,15 +42,15 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 	}{
 		"nothing": {},
 		"an audit log": {lines: "audit.enable=true\nconclave.auditFile=/var/log/audit", want: []string{
-			"audit      /var/log/audit has a line for each change that a client makes or tries; it does not hold clients up if it cannot be written"}},
+			"audit      /var/log/audit has a line for each change that a client makes or tries; clients do not wait if it cannot be written"}},
 		"a dashboard": {lines: "conclave.httpAddress=127.0.0.1:8080", want: []string{
 			"backups    none: this server takes no backups by itself\ndashboard  127.0.0.1:8080: everybody on this machine reads what anyone may, and changes nothing\n" +
-				"dashboard  it shows the paths of all writes, and the ids of sessions: who knows one can take it over at the port for clients"}},
+				"dashboard  it shows the paths of all writes, and the ids of sessions: anybody who knows one can take it over at the port for clients"}},
 		"a dashboard with changes": {lines: "conclave.httpAddress=127.0.0.1:8080\nconclave.httpChanges=true", want: []string{
 			"backups    none: this server takes no backups by itself\ndashboard  127.0.0.1:8080: everybody on this machine reads what anyone may, and changes what anyone may (conclave.httpChanges)\n" +
-				"dashboard  it shows the paths of all writes, and the ids of sessions: who knows one can take it over at the port for clients"}},
+				"dashboard  it shows the paths of all writes, and the ids of sessions: anybody who knows one can take it over at the port for clients"}},
 		"traces": {lines: "conclave.traceEndpoint=http://u:p@collector:4318\nconclave.traceRatio=0.01", want: []string{
-			"backups    none: this server takes no backups by itself\ntraces     http://xxxxx@collector:4318/v1/traces is sent spans of 0.01 of all writes, with their paths"}},
+			"backups    none: this server takes no backups by itself\ntraces     http://xxxxx@collector:4318/v1/traces gets spans of 0.01 of all writes, with their paths"}},
 		"backups": {lines: "conclave.backupPlace=/backup\nconclave.backupEvery=5m\nconclave.backupKeepFor=30d", want: []string{
 			"backups    to /backup every 5m by this server, whatever its role; what the last 720h do not need is removed; in clear text"}},
 		"super users whom nobody can be": {lines: "X509AuthenticationProvider.superUser=CN=x\nsuperUser=bob"},
@@ -69,7 +69,7 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 		}},
 		"proofs": {lines: "enforce.auth.enabled=true\nenforce.auth.schemes=digest,x509\nclient.portUnification=true\nssl.clientAuth=want\n" +
 			"DigestAuthenticationProvider.superDigest=root:eXJov8znpQ4dl1Mi6FnyKh1mSgw=", want: []string{
-			"clients    :2181: in clear text, or TLS, a certificate is asked for, and who has none gets in",
+			"clients    :2181: in clear text, or TLS, a certificate is asked for, but clients without one get in",
 			"identities world, ip, digest, x509", "super user digest root",
 			"must prove nothing: every client may add a name and a password of its own, which are an identity of the scheme digest",
 		}},
@@ -84,39 +84,39 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 		"SASL that nobody can use": {lines: "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider", want: []string{
 			"identities world, ip, digest, sasl; but no client can prove itself by sasl"}},
 		"everybody may do everything": {lines: "skipACL=yes\nforceSync=no\n4lw.commands.whitelist=*", want: []string{
-			"ACLs       are ignored: every client may do everything (skipACL)", "commands   all of four letters: on the ports for clients, for everybody who reaches them",
+			"ACLs       are ignored: every client may do everything (skipACL)", "commands   all of four letters: on the ports for clients, for everybody who can reach them",
 			"disk       a crash of the machine loses acknowledged writes: replies do not wait for the disk (forceSync=no)",
 		}},
 		"limits": {lines: "maxClientCnxns=0\nmaxCnxns=9\nconnection_throttle_tokens=5\nrequest_throttle_max_requests=7\nlargeRequestThreshold=99\n" +
 			"netty.server.outstandingHandshake.limit=3\nenforceQuota=true", want: []string{
-			"limits     9 in all; 5 clients connect at one time, 1 more each 1ms; 3 handshakes of TLS at one time; " +
-				"1000 requests on their way, of 1048575 bytes at most; 7 of them with the loop; those of more than 99 bytes take 104857600 together; quotas are enforced"}},
+			"limits     9 in all; 5 clients connect at a time, 1 more every 1ms; 3 TLS handshakes at a time; " +
+				"1000 requests in progress, of 1048575 bytes at most; 7 of them in the server's loop; those of more than 99 bytes take at most 104857600 together; quotas are enforced"}},
 		"limits of identities": {lines: "conclave.identityConnectionsMax=4\nconclave.sessionWatchesMax=5\nconclave.identityWatchesMax=6\nconclave.watchesMax=7\n" +
 			"conclave.sessionRequestsPerSecond=8\nconclave.addressBytesPerSecond=9\nconclave.identityRequestsPerSecond=10", want: []string{
-			"limits     60 connections from one address (of IPv6 from one /128); 1000 requests on their way, of 1048575 bytes at most; " +
-				"8 requests of one connection in a second; 9 bytes of requests of one address in a second; 10 requests of one identity in a second; " +
+			"limits     60 connections from one address (of IPv6 from one /128); 1000 requests in progress, of 1048575 bytes at most; " +
+				"8 requests per second of one connection; 9 bytes of requests per second of one address; 10 requests per second of one identity; " +
 				"4 connections of one identity; 5 watches of one session; 6 watches of one identity; 7 watches of all clients; quotas are logged, not enforced"}},
 		"ensemble": {lines: ensemble, want: []string{
-			"servers    b:2889: in clear text\nservers    b:3889: in clear text\nservers    another server is who says so: let nobody else reach these ports"}},
+			"servers    b:2889: in clear text\nservers    b:3889: in clear text\nservers    another server is accepted if it says that it is one: let nobody else reach these ports"}},
 		"ensemble with TLS": {lines: ensemble + "sslQuorum=true\nreadonlymode.enabled=true\n4lw.commands.whitelist=ruok,isro", want: []string{
-			"commands   srvr isro ruok: on the ports for clients, for everybody who reaches them",
+			"commands   srvr isro ruok: on the ports for clients, for everybody who can reach them",
 			"servers    b:2889: TLS, a certificate is required (for the address it comes from)\n" +
-				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is who has the certificate of a host of the configuration"}},
+				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is accepted if it has the certificate of a host of the configuration"}},
 		"ensemble with TLS that servers join": {lines: ensemble + "sslQuorum=true\nreconfigEnabled=true", want: []string{
 			"servers    b:2889: TLS, a certificate is required (for the address it comes from)\n" +
-				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is who has a certificate, and says so: give the servers an authority of their own; a member is who has one for its host"}},
+				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is accepted if it has a certificate and says that it is one: give the servers an authority of their own; a member needs one for its host"}},
 		"ensemble with TLS that servers of the configuration join": {lines: ensemble + "sslQuorum=true\nreconfigEnabled=true\nconclave.sslQuorumMembersOnly=true", want: []string{
 			"servers    b:2889: TLS, a certificate is required (for the address it comes from)\n" +
-				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is who has the certificate of a host of the configuration"}},
+				"servers    b:3889: TLS, a certificate is required (for the address it comes from)\nservers    another server is accepted if it has the certificate of a host of the configuration"}},
 		"ensemble with TLS where hosts are not compared": {lines: ensemble + "sslQuorum=true\nssl.quorum.hostnameVerification=false", want: []string{
-			"servers    b:2889: TLS, a certificate is required\nservers    b:3889: TLS, a certificate is required\nservers    another server is who has a certificate, and says so: give the servers an authority of their own\n" +
-				"servers    one that is dialed may have the certificate of any host (ssl.quorum.hostnameVerification=false)"}},
+			"servers    b:2889: TLS, a certificate is required\nservers    b:3889: TLS, a certificate is required\nservers    another server is accepted if it has a certificate and says that it is one: give the servers an authority of their own\n" +
+				"servers    a server that this one connects to may have the certificate of any host (ssl.quorum.hostnameVerification=false)"}},
 		"ensemble on its way to TLS": {lines: ensemble + "sslQuorum=true\nportUnification=true\nquorumListenOnAllIPs=true\nssl.quorum.clientAuth=none", change: proofs(false), want: []string{
-			"servers    :2889: in clear text, or TLS, no certificate is asked for; this server dials with TLS\n" +
-				"servers    :3889: in clear text, or TLS, no certificate is asked for; this server dials with TLS\n" +
-				"servers    another server is who says so; SASL proves it for those who use it"}},
+			"servers    :2889: in clear text, or TLS, no certificate is asked for; this server connects with TLS\n" +
+				"servers    :3889: in clear text, or TLS, no certificate is asked for; this server connects with TLS\n" +
+				"servers    another server is accepted if it says that it is one; SASL proves it for those that use it"}},
 		"ensemble with SASL": {lines: ensemble, change: proofs(true), want: []string{
-			"servers    b:2889: in clear text\nservers    b:3889: in clear text\nservers    another server is who proves by SASL to be one of them"}},
+			"servers    b:2889: in clear text\nservers    b:3889: in clear text\nservers    another server is accepted if it proves with SASL to be one"}},
 		"groups": {lines: "secureClientPort=2281\nauthProvider.x509=" + groups + "\nX509ZNodeGroupAclProvider.superUserId=CN=root\n" +
 			"X509ZNodeGroupAclProvider.crossDomainAccessDomainName=ops\nX509AuthenticationProvider.superUser=CN=x", want: []string{
 			"clients    :2181: in clear text\nclients    :2281: TLS, a certificate is required",
@@ -132,17 +132,17 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 			"identities world, ip, digest, x509; x509 by the domains of /zookeeper/uri-domain-map: a certificate that is not of the domain shop proves nothing",
 		}},
 		"operators in clear text": {lines: "admin.enableServer=true\n" + prometheus, want: []string{
-			"admin      127.0.0.1:8080: in clear text for everybody who reaches it", "metrics    0.0.0.0:7000: in clear text for everybody who reaches it"}},
+			"admin      127.0.0.1:8080: in clear text for everybody who can reach it", "metrics    0.0.0.0:7000: in clear text for everybody who can reach it"}},
 		"operators on ports for both": {lines: "admin.enableServer=true\nadmin.portUnification=true\nadmin.needClientAuth=true\nadmin.serverAddress=::\n" + trust +
 			prometheus + scraped + "metricsProvider.httpPort=7443\nmetricsProvider.ssl.need.client.auth=false", want: []string{
-			"admin      [::]:8080: in clear text for everybody who reaches it, or TLS, a certificate is required",
-			"metrics    0.0.0.0:7443: in clear text for everybody who reaches it, or TLS, a certificate is asked for, and who has none gets in"}},
+			"admin      [::]:8080: in clear text for everybody who can reach it, or TLS, a certificate is required",
+			"metrics    0.0.0.0:7443: in clear text for everybody who can reach it, or TLS, a certificate is asked for, but clients without one get in"}},
 		"operators over TLS": {lines: "admin.enableServer=true\nadmin.forceHttps=true\nadmin.portUnification=true\nssl.quorum.clientAuth=need\n" + prometheus + scraped, want: []string{
 			"admin      127.0.0.1:8080: TLS, no certificate is asked for", "metrics    0.0.0.0:7443: TLS, a certificate is required"}},
 		"operators who are certified": {lines: "admin.enableServer=true\nadmin.forceHttps=true\nadmin.needClientAuth=true\nssl.quorum.crl=true\n" + trust +
 			prometheus + scraped + "metricsProvider.httpPort=7000\nmetricsProvider.ssl.need.client.auth=false\nmetricsProvider.ssl.want.client.auth=false", want: []string{
 			"admin      127.0.0.1:8080: TLS, a certificate is required (not revoked)",
-			"metrics    0.0.0.0:7000: in clear text for everybody who reaches it\nmetrics    0.0.0.0:7443: TLS, no certificate is asked for"}},
+			"metrics    0.0.0.0:7000: in clear text for everybody who can reach it\nmetrics    0.0.0.0:7443: TLS, no certificate is asked for"}},
 	} {
 		entries, err := zoocfg.Parse("zoo.cfg", []byte("dataDir=/data\nclientPort=2181\n"+c.lines))
 		if err != nil {

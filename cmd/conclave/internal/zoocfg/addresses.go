@@ -68,7 +68,7 @@ func (r *reader) ownMachine(at Entry, members []ensemble.Member) {
 	for i := range members {
 		if m := &members[i]; !reached(*m) {
 			e := r.entryOf(at, m.ID)
-			r.remark(&e, "%s leads to another machine from each, and with reconfigEnabled=true the other servers go by this line, too: "+
+			r.remark(&e, "%s means a different machine on each server, and with reconfigEnabled=true the other servers use this line, too: "+
 				"they would not find this server when it leads. Write its host, and quorumListenOnAllIPs=true for ports on all addresses", m.Quorum[0].Host)
 		}
 	}

@@ -93,7 +93,7 @@ func (r *reader) recipientsOf() (all []age.Recipient, err error) {
 		}
 		some, err := age.ParseRecipients(strings.NewReader(name))
 		if err != nil {
-			return nil, fmt.Errorf("%q is no recipient of age (age-keygen prints one: age1...)", name)
+			return nil, fmt.Errorf("%q is not an age recipient (age-keygen prints one: age1...)", name)
 		}
 		all = append(all, some...)
 	}
@@ -117,7 +117,7 @@ func (r *reader) recipientsIn() ([]age.Recipient, error) {
 // backupDir checks the directory of backups: one that is not there yet is made by the first.
 func (r *reader) backupDir(dir string) {
 	if !filepath.IsAbs(dir) {
-		r.missing(backupPlace, dir+" is relative: name the directory by its whole path, or write the URL of a store")
+		r.missing(backupPlace, dir+" is relative: name the directory by its full path, or write the URL of a store")
 		return
 	}
 	c := &r.out.Server

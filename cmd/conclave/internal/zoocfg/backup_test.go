@@ -43,7 +43,7 @@ func TestBackupsThatCannotBeAreRefused(t *testing.T) {
 		backupPlace + "=/b\nconclave.backupEvery=999ms":               "shorter than 1s",
 		backupPlace + "=/b\nconclave.backupKeepFor=-1h":               "is not a number and one of",
 		backupPlace + "=/b\nconclave.backupBy=follower":               `"follower" is not leader or each`,
-		backupPlace + "=/b\nconclave.backupRecipients=age1x":          `"age1x" is no recipient of age`,
+		backupPlace + "=/b\nconclave.backupRecipients=age1x":          `"age1x" is not an age recipient`,
 		backupPlace + "=/b\nconclave.backupRecipientsFile=/not/there": "conclave.backupRecipientsFile: is refused",
 		backupPlace + "=/b\nconclave.backupBytesPerSecond=fast":       "is not a whole number",
 		backupPlace + "=/b\nconclave.backupPlaces=/c":                 "did you mean",

@@ -81,7 +81,7 @@ func versionOf(name string) int64 {
 // readLines takes the lines of the dynamic file.
 func (r *reader) readLines() {
 	if r.dynamicName != "" && len(r.lineEntries) > 0 {
-		r.problem(r.lineEntries[0], "may not stand here when dynamicConfigFile is set", "")
+		r.problem(r.lineEntries[0], "is not allowed here when dynamicConfigFile is set", "")
 		return
 	}
 	for _, e := range r.dynamic {
@@ -89,7 +89,7 @@ func (r *reader) readLines() {
 		case e.Key == "version":
 			r.versionLine(e)
 		case !lineKey(e.Key):
-			r.problem(e, "only server., group. and weight. lines may stand in a dynamic configuration file", "")
+			r.problem(e, "only server., group. and weight. lines are allowed in a dynamic configuration file", "")
 		default:
 			r.line(e)
 		}
@@ -105,7 +105,7 @@ func (r *reader) versionLine(e Entry) {
 		return
 	}
 	if written, _ := strconv.ParseInt(e.Value, 16, 64); named != 0 && named != written {
-		r.problem(e, fmt.Sprintf("%x is not the version that the name of this file ends in, %x: rename the file, or take out the line", written, named), "")
+		r.problem(e, fmt.Sprintf("%x is not the version that the name of this file ends in, %x: rename the file, or remove the line", written, named), "")
 	}
 }
 
@@ -119,8 +119,8 @@ func (r *reader) ensemble() {
 	}
 	if r.lines.Empty() {
 		if pointer, given := r.seen["dynamicConfigFile"]; given && r.dynamicName != "" {
-			r.problem(pointer, r.dynamicName+" has no server line: the server would start alone, and take writes that no other has. "+
-				"Copy the file from another server of the ensemble, or leave the key out for a server alone", "")
+			r.problem(pointer, r.dynamicName+" has no server line: the server would start alone, and accept writes that no other server has. "+
+				"Copy the file from another server of the ensemble, or leave out the key for a standalone server", "")
 			return
 		}
 		if !r.standalone {
@@ -148,7 +148,7 @@ func (r *reader) ensemble() {
 // oneMember takes the client port of the only server line.
 func (r *reader) oneMember(at Entry, m *ensemble.Member) {
 	if m.Client.Port == 0 {
-		r.remark(&at, "one server is no ensemble, the line is ignored")
+		r.remark(&at, "one server is not an ensemble, so the line is ignored")
 	}
 	if m.Client.Wildcard() && r.clientHost != "" {
 		m.Client.Host = strings.Trim(r.clientHost, "[]")
@@ -216,7 +216,7 @@ func (r *reader) several(at Entry, config *ensemble.Config) {
 func (r *reader) countParticipants(at Entry, participants int) {
 	switch {
 	case participants <= 2:
-		r.remark(&at, "no failure of a server is survived: that takes three participants, here are %d", participants)
+		r.remark(&at, "no failure of a server is survived: that takes three participants, but here are %d", participants)
 	case participants%2 == 0:
 		r.remark(&at, "%d participants survive no more failures than %d do", participants, participants-1)
 	}
@@ -254,7 +254,7 @@ func (r *reader) own(at Entry, config *ensemble.Config) *ensemble.Member {
 	}
 	if m == nil {
 		r.errs = append(r.errs, fmt.Errorf("%s: server %d is not among the server lines (%s and on): "+
-			"a server that is to join needs a line of its own too", file, id, at.where()))
+			"a server that will join needs its own line, too", file, id, at.where()))
 		return nil
 	}
 	c.Observer = m.Observer
@@ -280,7 +280,7 @@ func (r *reader) myID(v string) error {
 	}
 	id, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return fmt.Errorf("%q is neither a number nor a name that ends in - and one", v)
+		return fmt.Errorf("%q is neither a number nor a name that ends in - and a number", v)
 	}
 	number := int64(id) + more
 	r.givenID = &number
@@ -333,10 +333,10 @@ func (r *reader) entryOf(otherwise Entry, id quorum.ID) Entry {
 func (r *reader) forEnsembles(at Entry) {
 	c := &r.out.Server
 	if _, given := r.seen["initLimit"]; !given || c.InitLimit == 0 {
-		r.missing("initLimit", "is not set: the ensemble ("+at.where()+") needs it: the ticks that a server has to join its leader")
+		r.missing("initLimit", "is not set: the ensemble ("+at.where()+") needs it, in ticks that a server has to join its leader")
 	}
 	if _, given := r.seen["syncLimit"]; !given || c.SyncLimit == 0 {
-		r.missing("syncLimit", "is not set: the ensemble ("+at.where()+") needs it: the ticks after which a silent server is left")
+		r.missing("syncLimit", "is not set: the ensemble ("+at.where()+") needs it, in ticks after which a silent server is given up")
 	}
 	for _, e := range r.inEnsemble {
 		if r.seen[e.Key] == e {
@@ -384,7 +384,7 @@ func (r *reader) keep(at Entry, own *ensemble.Member) {
 	}
 	pointer, dynamic := r.seen["dynamicConfigFile"]
 	if r.file == "" || at.Line == 0 || dynamic && pointer.Line == 0 {
-		r.remark(&at, "a reconfig is not kept: the next start takes the ensemble from the command line again")
+		r.remark(&at, "a reconfig is not kept: the next start again takes the ensemble from the command line")
 		return
 	}
 	files, err := NewFiles(r.fsys, r.file, c.ID)

@@ -67,9 +67,9 @@ func TestTheNumberOfAServerMayBeThatOfItsPod(t *testing.T) {
 		t.Errorf("server %d beside a file of the same number: %v", c.Server.ID, err)
 	}
 	for value, want := range map[string]string{
-		"zk":   `command line: conclave.myid: "zk" is neither a number nor a name that ends in - and one`,
-		"zk-":  `command line: conclave.myid: "zk-" is neither a number nor a name that ends in - and one`,
-		"-1x":  `command line: conclave.myid: "-1x" is neither a number nor a name that ends in - and one`,
+		"zk":   `command line: conclave.myid: "zk" is neither a number nor a name that ends in - and a number`,
+		"zk-":  `command line: conclave.myid: "zk-" is neither a number nor a name that ends in - and a number`,
+		"-1x":  `command line: conclave.myid: "-1x" is neither a number nor a name that ends in - and a number`,
 		"zk-0": "command line: conclave.myid: is server 1, but /data/myid says 2: the directory is that of another server",
 	} {
 		if _, err := member(t, static+servers, nil, Entry{Key: "conclave.myid", Value: value}); err == nil || strings.Split(err.Error(), "\n")[0] != want {
@@ -84,10 +84,10 @@ func TestTheNumberOfAServerMayBeThatOfItsPod(t *testing.T) {
 
 func TestWhatAnEnsembleLacksIsTold(t *testing.T) {
 	for lines, want := range map[string]string{
-		"dataDir=/data\ninitLimit=1\n" + servers:                                                "/etc/zoo.cfg: syncLimit is not set: the ensemble (/etc/zoo.cfg:3) needs it: the ticks after which a silent server is left",
-		"dataDir=/data\nsyncLimit=1\n" + servers:                                                "/etc/zoo.cfg: initLimit is not set: the ensemble (/etc/zoo.cfg:3) needs it: the ticks that a server has to join its leader",
+		"dataDir=/data\ninitLimit=1\n" + servers:                                                "/etc/zoo.cfg: syncLimit is not set: the ensemble (/etc/zoo.cfg:3) needs it, in ticks after which a silent server is given up",
+		"dataDir=/data\nsyncLimit=1\n" + servers:                                                "/etc/zoo.cfg: initLimit is not set: the ensemble (/etc/zoo.cfg:3) needs it, in ticks that a server has to join its leader",
 		strings.Replace(static, "/data", "/empty", 1) + servers:                                 "/empty/myid: is missing: write this server's number N, that of its line server.N, into it",
-		static + strings.Replace(servers, "server.2", "server.9", 1):                            "/data/myid: server 2 is not among the server lines (/etc/zoo.cfg:5 and on): a server that is to join needs a line of its own too",
+		static + strings.Replace(servers, "server.2", "server.9", 1):                            "/data/myid: server 2 is not among the server lines (/etc/zoo.cfg:5 and on): a server that will join needs its own line, too",
 		static + "clientPort=2181\n" + servers:                                                  "/etc/zoo.cfg:7: server.2: client port 2182 is not clientPort 2181",
 		static + "clientPort=2182\nclientPortAddress=127.0.0.1\n" + servers:                     "/etc/zoo.cfg:8: server.2: client address 0.0.0.0 is not clientPortAddress 127.0.0.1",
 		static + strings.ReplaceAll(servers, ";2182", ""):                                       "/etc/zoo.cfg: clientPort is not set: no client could connect",
@@ -95,7 +95,7 @@ func TestWhatAnEnsembleLacksIsTold(t *testing.T) {
 		static + servers + "server.4=d:1:2|e:1:2":                                               "/etc/zoo.cfg:8: server.4: has several addresses: that needs multiAddress.enabled=true",
 		static + servers + "group.1=1:2":                                                        "/etc/zoo.cfg:5: server.1: server 3 is in no group: with group or weight lines each participant must be",
 		static + servers + "quorum.auth.enableSasl=true":                                        `/etc/zoo.cfg:8: quorum.auth.enableSasl: needs a JAAS file: name it with -D java.security.auth.login.config=FILE`,
-		static + servers + "oraclePath=/chassis":                                                `/etc/zoo.cfg:8: oraclePath: is for two participants, of which one may go on alone, and here are 3: leave it out`,
+		static + servers + "oraclePath=/chassis":                                                `/etc/zoo.cfg:8: oraclePath: is for two participants, one of which may continue alone, but here are 3: leave it out`,
 	} {
 		if _, err := member(t, lines, nil); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", lines, err, want)
@@ -108,14 +108,14 @@ func TestWhatAnEnsembleLacksIsTold(t *testing.T) {
 
 func TestWhatAnEnsembleShouldHaveIsRemarked(t *testing.T) {
 	for lines, want := range map[string]string{
-		strings.Replace(servers, "server.3", "#", 1):         "/etc/zoo.cfg:5: server.1: no failure of a server is survived: that takes three participants, here are 2",
+		strings.Replace(servers, "server.3", "#", 1):         "/etc/zoo.cfg:5: server.1: no failure of a server is survived: that takes three participants, but here are 2",
 		servers + "server.4=d:1:2":                           "/etc/zoo.cfg:5: server.1: 4 participants survive no more failures than 3 do",
 		servers + "peerType=observer":                        "/etc/zoo.cfg:8: peerType: is not the role in /etc/zoo.cfg:6, which counts",
 		servers + "sslQuorum=true\nsslQuorum=false":          "/etc/zoo.cfg:9: sslQuorum: stands twice, line 8 is not used",
 		servers + "peerType=participant\nsslQuorum=false":    "",
 		servers + "ssl.quorum.keyStore.location=/k.pem":      "/etc/zoo.cfg:8: ssl.quorum.keyStore.location: has no effect: without sslQuorum or portUnification, and an ensemble, no port for servers speaks TLS",
 		servers + "sslQuorum=true\nssl.quorum.crl=false":     "",
-		"standaloneEnabled=false\nserver.2=b:2888:3888;2182": "/etc/zoo.cfg:6: server.2: no failure of a server is survived: that takes three participants, here are 1",
+		"standaloneEnabled=false\nserver.2=b:2888:3888;2182": "/etc/zoo.cfg:6: server.2: no failure of a server is survived: that takes three participants, but here are 1",
 	} {
 		c, err := member(t, static+lines, nil)
 		if err != nil || strings.Join(c.Remarks, "\n") != want || c.Server.Ensemble == nil {
@@ -192,7 +192,7 @@ func TestAnEnsembleOfTheCommandLineIsNotKept(t *testing.T) {
 	fromFlags := Entry{Key: "server.2", Value: "b:1:2;2182"}
 	c, err := member(t, static+"standaloneEnabled=false\nreconfigEnabled=true", nil, fromFlags)
 	if err != nil || c.Server.SaveEnsemble != nil || len(c.Remarks) != 2 ||
-		c.Remarks[1] != "command line: server.2: a reconfig is not kept: the next start takes the ensemble from the command line again" {
+		c.Remarks[1] != "command line: server.2: a reconfig is not kept: the next start again takes the ensemble from the command line" {
 		t.Error(c.Remarks, err)
 	}
 	pointer := Entry{Key: "dynamicConfigFile", Value: "/etc/x"}
@@ -214,7 +214,7 @@ func TestVersionOfADynamicFileIsInItsNameOrInALine(t *testing.T) {
 		{"zoo.cfg.dynamic.10000000a", "", 0x10000000a, ""},
 		{"zoo.cfg.dynamic.10000000a", "version=10000000a", 0x10000000a, ""},
 		{"zoo.cfg.dynamic.100000000", "version=10000000a", 0,
-			"/etc/zoo.cfg.dynamic.100000000:4: version: 10000000a is not the version that the name of this file ends in, 100000000: rename the file, or take out the line"},
+			"/etc/zoo.cfg.dynamic.100000000:4: version: 10000000a is not the version that the name of this file ends in, 100000000: rename the file, or remove the line"},
 		{"new.dynamic", "version=x", 0, `/etc/new.dynamic:4: version: "x" is not a number in hexadecimal`},
 		{"new.dynamic", "version=-1", 0, `/etc/new.dynamic:4: version: "-1" is not a number in hexadecimal`},
 	} {
@@ -283,7 +283,7 @@ func TestAddressOfEachMachineIsRemarkedWithReconfigs(t *testing.T) {
 	const (
 		three = "server.1=a:2888:3888;2181\nserver.2=%s:2888:3888;2182\nserver.3=c:2888:3888;2183\n"
 		first = "/etc/zoo.cfg:6: server.2: "
-		then  = " leads to another machine from each, and with reconfigEnabled=true the other servers go by this line, too: " +
+		then  = " means a different machine on each server, and with reconfigEnabled=true the other servers use this line, too: " +
 			"they would not find this server when it leads. Write its host, and quorumListenOnAllIPs=true for ports on all addresses"
 		on = "reconfigEnabled=true\n"
 	)

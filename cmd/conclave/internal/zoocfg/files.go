@@ -122,7 +122,7 @@ func (f *Files) startable(now, before []byte) error {
 	if err == nil || f.start(before) != nil {
 		return nil
 	}
-	return fmt.Errorf("%s stays as it is, for with the new configuration this server could not be started: %w", f.static, err)
+	return fmt.Errorf("%s is left as it is, because this server could not be started with the new configuration: %w", f.static, err)
 }
 
 // note takes over what a line of this server says, nil for none.

@@ -549,13 +549,13 @@ func (r *reader) enforced() {
 	case !r.enforce:
 	case r.needSASL: // as in Apache: a proof by another scheme does not do
 		e := r.seen["enforce.auth.enabled"]
-		r.remark(&e, "has no effect beside sessionRequireClientSASLAuth=true, which lets in who proves a name by SASL, and nobody else")
+		r.remark(&e, "has no effect beside sessionRequireClientSASLAuth=true, which admits only clients that authenticate with SASL")
 	case r.schemes == "":
 		r.missing("enforce.auth.schemes", "is not set: name the schemes of which a client must prove one, such as digest,x509")
 	default:
 		for scheme := range strings.SplitSeq(r.schemes, ",") {
 			if scheme = strings.TrimSpace(scheme); !c.Knows(scheme) {
-				r.missing("enforce.auth.schemes", fmt.Sprintf("%q is no scheme of this server: ip and digest are, x509 where a port for clients speaks TLS, and sasl where a JAAS file is named", scheme))
+				r.missing("enforce.auth.schemes", fmt.Sprintf("%q is not a scheme of this server: name ip, digest, x509 if a port for clients speaks TLS, or sasl if a JAAS file is named", scheme))
 				return
 			}
 			c.Enforce = append(c.Enforce, scheme)
@@ -594,7 +594,7 @@ func (r *reader) superUser() {
 func (r *reader) unanswered() {
 	for _, name := range r.out.Server.FourLetterWords {
 		if e := r.seen["4lw.commands.whitelist"]; name != "*" && !(admin.Commands{}).Known(name) {
-			r.remark(&e, "%q is no four-letter word of this server", name)
+			r.remark(&e, "%q is not a four-letter word of this server", name)
 		}
 	}
 }

@@ -109,9 +109,9 @@ func (r *reader) metricsAuth() {
 	switch {
 	case trusts || m.TLS.ClientAuth == "none":
 	case m.TLS.ClientAuth == "need":
-		r.missing(key, "is not set: name the file with the authorities of the certificates of those that scrape, or set "+MetricsTLS+"need.client.auth=false")
+		r.missing(key, "is not set: name the file with the authorities of scrapers' certificates, or set "+MetricsTLS+"need.client.auth=false")
 	default:
-		r.problem(wants, "asks for certificates of those that scrape, but "+key+" names no authorities", "")
+		r.problem(wants, "asks for scrapers' certificates, but "+key+" names no authorities", "")
 	}
 }
 
@@ -170,7 +170,7 @@ func (r *reader) admin() {
 	}
 	if r.adminForced && a.TLS.PlainToo {
 		e := r.seen["admin.portUnification"]
-		r.remark(&e, "has no effect beside admin.forceHttps=true, as in Apache ZooKeeper: the port speaks TLS alone")
+		r.remark(&e, "has no effect beside admin.forceHttps=true, as in Apache ZooKeeper: the port speaks only TLS")
 	}
 	a.TLS.Serves, a.TLS.PlainToo = a.Serves && (r.adminForced || a.TLS.PlainToo), a.TLS.PlainToo && !r.adminForced
 	peers := &r.out.PeerTLS.Settings
@@ -184,7 +184,7 @@ func (r *reader) admin() {
 	case !a.TLS.Serves:
 		r.missing("admin.needClientAuth", "is refused: nobody would be asked for a certificate without admin.forceHttps=true, or admin.portUnification=true, which lets in plain HTTP, too")
 	case peers.Trust.Location == "":
-		r.missing(PeerTLS+"trustStore.location", "is not set: name the file with the authorities of the certificates of those that come to the admin port, or set admin.needClientAuth=false")
+		r.missing(PeerTLS+"trustStore.location", "is not set: name the file with the authorities of certificates for the admin port, or set admin.needClientAuth=false")
 	}
 }
 

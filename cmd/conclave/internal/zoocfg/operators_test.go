@@ -81,17 +81,17 @@ func TestOperatorPortsAreNotLessProtectedThanAskedFor(t *testing.T) {
 		"admin.needClientAuth=true":      "zoo.cfg:3: admin.needClientAuth: has no effect without admin.enableServer=true",
 		"metricsProvider.httpsPort=7443": "zoo.cfg:3: metricsProvider.httpsPort: has no effect without metricsProvider.className=" + prometheusProvider,
 		withAdmin + "admin.forceHttps=true\nadmin.portUnification=true": "zoo.cfg:5: admin.portUnification: has no effect beside admin.forceHttps=true, " +
-			"as in Apache ZooKeeper: the port speaks TLS alone",
+			"as in Apache ZooKeeper: the port speaks only TLS",
 		withAdmin + "admin.forceHttps=true\nssl.quorum.clientAuth=want\nssl.quorum.keyStore.location=/k.pem\nssl.quorum.crl=true": "" +
 			"zoo.cfg:5: ssl.quorum.clientAuth: has no effect: without sslQuorum or portUnification, and an ensemble, no port for servers speaks TLS\n" +
 			"zoo.cfg:7: ssl.quorum.crl: has no effect: without sslQuorum or portUnification, and an ensemble, no port for servers speaks TLS",
 		withMetrics + "metricsProvider.ssl.need.client.auth=true":           "zoo.cfg:4: metricsProvider.ssl.need.client.auth: has no effect without metricsProvider.httpsPort",
 		withMetrics + "metricsProvider.ssl.keyStore.location=/k.pem":        "zoo.cfg:4: metricsProvider.ssl.keyStore.location: has no effect without metricsProvider.httpsPort",
 		withAdmin + "admin.needClientAuth=true":                             "zoo.cfg:4: admin.needClientAuth: is refused: nobody would be asked for a certificate without admin.forceHttps=true, or admin.portUnification=true, which lets in plain HTTP, too",
-		withAdmin + "admin.needClientAuth=true\nadmin.portUnification=true": "zoo.cfg: ssl.quorum.trustStore.location is not set: name the file with the authorities of the certificates of those that come to the admin port, or set admin.needClientAuth=false",
-		withMetrics + "metricsProvider.httpsPort=7443":                      "zoo.cfg: metricsProvider.ssl.trustStore.location is not set: name the file with the authorities of the certificates of those that scrape, or set metricsProvider.ssl.need.client.auth=false",
+		withAdmin + "admin.needClientAuth=true\nadmin.portUnification=true": "zoo.cfg: ssl.quorum.trustStore.location is not set: name the file with the authorities of certificates for the admin port, or set admin.needClientAuth=false",
+		withMetrics + "metricsProvider.httpsPort=7443":                      "zoo.cfg: metricsProvider.ssl.trustStore.location is not set: name the file with the authorities of scrapers' certificates, or set metricsProvider.ssl.need.client.auth=false",
 		withMetrics + "metricsProvider.httpsPort=7443\nmetricsProvider.ssl.need.client.auth=false\nmetricsProvider.ssl.want.client.auth=true": "" +
-			"zoo.cfg:6: metricsProvider.ssl.want.client.auth: asks for certificates of those that scrape, but metricsProvider.ssl.trustStore.location names no authorities",
+			"zoo.cfg:6: metricsProvider.ssl.want.client.auth: asks for scrapers' certificates, but metricsProvider.ssl.trustStore.location names no authorities",
 		withMetrics + "metricsProvider.httpPort=-1":     "zoo.cfg: metricsProvider.httpsPort is not set, and metricsProvider.httpPort is -1: name one of the two ports, or both",
 		withMetrics + "metricsProvider.ssl.crl=true":    `zoo.cfg:4: metricsProvider.ssl.crl: "true" is refused: the port for metrics has no such setting`,
 		withMetrics + "metricsProvider.httpsPort=70000": "zoo.cfg:4: metricsProvider.httpsPort: 70000 is not from -1 to 65535",

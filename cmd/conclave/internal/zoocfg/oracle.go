@@ -16,7 +16,7 @@ const oracleKey = "oraclePath"
 func (r *reader) askOracle(c *ensemble.Config) bool {
 	switch participants := len(c.Participants()); {
 	case participants != 2:
-		r.missing(oracleKey, fmt.Sprintf("is for two participants, of which one may go on alone, and here are %d: leave it out", participants))
+		r.missing(oracleKey, fmt.Sprintf("is for two participants, one of which may continue alone, but here are %d: leave it out", participants))
 		return false
 	case c.Groups != nil || len(c.Weights) > 0:
 		r.missing(oracleKey, "is for two participants whose votes are worth the same, without groups and weights")

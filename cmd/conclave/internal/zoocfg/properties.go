@@ -43,7 +43,7 @@ var byteOrderMarks = []string{"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"}
 //	      that goes on, with \t \n \r \f \u00e9 and any other \character
 func Parse(file string, text []byte) ([]Entry, error) {
 	if len(text) > fileBytesMax {
-		return nil, fmt.Errorf("%s: %d bytes are no configuration, at most %d are read", file, len(text), fileBytesMax)
+		return nil, fmt.Errorf("%s: %d bytes are too many for a configuration, at most %d are read", file, len(text), fileBytesMax)
 	}
 	for _, mark := range byteOrderMarks {
 		rest, marked := bytes.CutPrefix(text, []byte(mark))

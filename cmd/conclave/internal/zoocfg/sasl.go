@@ -91,7 +91,7 @@ func (r *reader) sasl() {
 		c.Auth.Enforce = []string{"sasl"}
 	}
 	if r.needSASL && s.File == "" {
-		r.missing("sessionRequireClientSASLAuth", "nobody could get in: name the JAAS file with -D java.security.auth.login.config=FILE")
+		r.missing("sessionRequireClientSASLAuth", "nobody could connect: name the JAAS file with -D java.security.auth.login.config=FILE")
 	}
 	peers := &s.Peers
 	if c.Ensemble == nil {
@@ -111,6 +111,6 @@ func (r *reader) sasl() {
 		r.missing("quorum.auth.enableSasl", "needs a JAAS file: name it with -D java.security.auth.login.config=FILE")
 	case peers.Serves && !peers.ServerMust:
 		e := r.seen["quorum.auth.enableSasl"]
-		r.remark(&e, "other servers may prove themselves, and need not: quorum.auth.serverRequireSasl=true refuses those who do not")
+		r.remark(&e, "other servers may authenticate, but need not: quorum.auth.serverRequireSasl=true refuses those that do not")
 	}
 }

@@ -133,8 +133,8 @@ func TestServerThatIsBeingAddedStartsByTheProposal(t *testing.T) {
 func TestOwnLineThatCannotBeTakenIsTold(t *testing.T) {
 	for lines, want := range map[string]string{
 		ownLineKey + "=b:2888":                         `/etc/zoo.cfg:8: conclave.ownLine: "b:2888": want host:quorumPort:electionPort[:participant|observer]: 2 parts`,
-		"reconfigEnabled=false":                        "/data/myid: server 2 is not among the server lines (/etc/zoo.cfg:6 and on): a server that is to join needs a line of its own too",
-		ownLineKey + "=b:1:2;3\nreconfigEnabled=false": "/data/myid: server 2 is not among the server lines (/etc/zoo.cfg:6 and on): a server that is to join needs a line of its own too",
+		"reconfigEnabled=false":                        "/data/myid: server 2 is not among the server lines (/etc/zoo.cfg:6 and on): a server that will join needs its own line, too",
+		ownLineKey + "=b:1:2;3\nreconfigEnabled=false": "/data/myid: server 2 is not among the server lines (/etc/zoo.cfg:6 and on): a server that will join needs its own line, too",
 	} {
 		_, err := member(t, static+"reconfigEnabled=true\nserver.1=a:2888:3888;2181\nserver.3=c:2888:3888;2183\n"+lines, nil)
 		if first, _, _ := strings.Cut(told(err), "\n"); first != want {
@@ -156,7 +156,7 @@ func TestConfigurationThatNoStartIsPossibleWithIsNotSaved(t *testing.T) {
 		a.save(servers + "version=100000000")
 		before := a.text("/etc/zoo.cfg")
 		err := a.start().Server.SaveEnsemble(a.parse(others+c.next+"version=100000001"), false)
-		if err == nil || !strings.HasSuffix(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "/etc/zoo.cfg stays as it is") {
+		if err == nil || !strings.HasSuffix(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "/etc/zoo.cfg is left as it is") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if a.text("/etc/zoo.cfg") != before || a.start().Server.Ensemble.Version != 1<<32 {

@@ -299,7 +299,7 @@ func TestFlagOfWhatIsAPropertyAloneCountsForMoreThanTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const remark = "zoo.cfg:3: jute.maxbuffer: has no effect beside that in SERVER_JVMFLAGS, as in Apache ZooKeeper, which takes it as a Java property alone"
+	const remark = "zoo.cfg:3: jute.maxbuffer: has no effect beside that in SERVER_JVMFLAGS, as in Apache ZooKeeper, which takes it only as a Java property"
 	if c.Server.FrameBytesMax != 4000000 || c.Server.SnapCount != 50 || !slices.Equal(c.Remarks, []string{remark}) {
 		t.Errorf("jute.maxbuffer %d, snapCount %d, %q", c.Server.FrameBytesMax, c.Server.SnapCount, c.Remarks)
 	}

@@ -152,7 +152,7 @@ func (r *reader) take(e Entry) {
 	}
 	before, twice := r.seen[e.Key]
 	if twice && before.Line == 0 && e.Line != 0 && r.table[e.Key].javaOnly {
-		r.remark(&e, "has no effect beside that in %s, as in Apache ZooKeeper, which takes it as a Java property alone", before.where())
+		r.remark(&e, "has no effect beside that in %s, as in Apache ZooKeeper, which takes it only as a Java property", before.where())
 		return
 	}
 	r.taken = append(r.taken, e)
@@ -186,7 +186,7 @@ func (r *reader) take(e Entry) {
 	case s.means == noMeaning:
 		r.out.Notes = append(r.out.Notes, e.where()+": "+e.Key+": has no meaning here: "+s.without)
 	case s.javaOnly && s.means == works && e.Line != 0:
-		r.remark(&e, "has an effect here, but not in Apache ZooKeeper, which takes it as a Java property alone, with -D")
+		r.remark(&e, "has an effect here, but not in Apache ZooKeeper, which takes it only as a Java property, with -D")
 	}
 }
 

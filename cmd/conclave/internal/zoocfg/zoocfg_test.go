@@ -81,7 +81,7 @@ func TestEveryServedKeyReachesTheServer(t *testing.T) {
 	without := func(remark string) bool { return strings.Contains(remark, "superDigest: has no effect") }
 	c.Remarks = slices.DeleteFunc(c.Remarks, without)
 	for i, remark := range c.Remarks {
-		if i >= len(javas) || !strings.HasSuffix(remark, javas[i]+": has an effect here, but not in Apache ZooKeeper, which takes it as a Java property alone, with -D") {
+		if i >= len(javas) || !strings.HasSuffix(remark, javas[i]+": has an effect here, but not in Apache ZooKeeper, which takes it only as a Java property, with -D") {
 			t.Error(remark)
 		}
 	}
@@ -126,11 +126,11 @@ func TestMistakesAreToldWithFileLineAndNearestKey(t *testing.T) {
 		"sever.1=a:1:2":                                                             "zoo.cfg:3: sever.1: unknown key; did you mean server.1?",
 		"wieght.1=2":                                                                "zoo.cfg:3: wieght.1: unknown key; did you mean weight.1?",
 		"dynamicConfigFile=none":                                                    "zoo.cfg:3: dynamicConfigFile: open none: file does not exist",
-		"dynamicConfigFile=key.dynamic":                                             "key.dynamic:2: clientPort: only server., group. and weight. lines may stand in a dynamic configuration file",
+		"dynamicConfigFile=key.dynamic":                                             "key.dynamic:2: clientPort: only server., group. and weight. lines are allowed in a dynamic configuration file",
 		"electionAlg=0":                                                             `zoo.cfg:3: electionAlg: "0" is not 3, the fast election: there is no other`,
 		"peerType=leader":                                                           `zoo.cfg:3: peerType: "leader" is not observer or participant`,
 		"server.1=a:1:2\nserver.2=a:1:3:observer":                                   "zoo.cfg:3: server.1: observers need an ensemble of at least two participants, or standaloneEnabled=false",
-		"server.1=a:1:2\ndynamicConfigFile=two.dynamic":                             "zoo.cfg:3: server.1: may not stand here when dynamicConfigFile is set",
+		"server.1=a:1:2\ndynamicConfigFile=two.dynamic":                             "zoo.cfg:3: server.1: is not allowed here when dynamicConfigFile is set",
 	} {
 		if _, err := read(t, line); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", line, err, want)
@@ -155,7 +155,7 @@ func TestWhatApacheWouldStartWithStartsWithRemarks(t *testing.T) {
 		"company.owner=me":                               "zoo.cfg:3: company.owner: unknown key, it has no effect",
 		"zookeeper.snapCount=7":                          "zoo.cfg:3: zookeeper.snapCount: has no effect in a file, as in Apache ZooKeeper, which puts zookeeper. in front itself; write snapCount",
 		"tickTime=1000\ntickTime=2000":                   "zoo.cfg:4: tickTime: stands twice, line 3 is not used",
-		"server.1=a:1:2":                                 "zoo.cfg:3: server.1: one server is no ensemble, the line is ignored",
+		"server.1=a:1:2":                                 "zoo.cfg:3: server.1: one server is not an ensemble, so the line is ignored",
 		"admin.serverPort=8081":                          "zoo.cfg:3: admin.serverPort: has no effect without admin.enableServer=true",
 		"admin.serverPort=8081\nadmin.enableServer=true": "",
 		"metricsProvider.className=a.b.C":                `zoo.cfg:3: metricsProvider.className: "a.b.C" has no effect: figures are served to Prometheus and by mntr alone`,
@@ -167,7 +167,7 @@ func TestWhatApacheWouldStartWithStartsWithRemarks(t *testing.T) {
 		"autopurge.snapRetainCount=2\nautopurge.purgeInterval=1": "zoo.cfg:3: autopurge.snapRetainCount: 2 counts as 3, as in Apache ZooKeeper",
 		"autopurge.snapRetainCount=3":                            "zoo.cfg:3: autopurge.snapRetainCount: has no effect: autopurge.purgeInterval is not set",
 		"autopurge.snapRetainCount=3\nautopurge.purgeInterval=1": "",
-		"4lw.commands.whitelist=foo, stat,*":                     `zoo.cfg:3: 4lw.commands.whitelist: "foo" is no four-letter word of this server`,
+		"4lw.commands.whitelist=foo, stat,*":                     `zoo.cfg:3: 4lw.commands.whitelist: "foo" is not a four-letter word of this server`,
 		"preAllocSize=2097152":                                   "zoo.cfg:3: preAllocSize: 2097152 KiB count as 262144: a start after a crash reads what was taken ahead",
 		"preAllocSize=2147483647":                                "zoo.cfg:3: preAllocSize: 2147483647 KiB count as 262144: a start after a crash reads what was taken ahead",
 		"preAllocSize=262144":                                    "",
@@ -185,7 +185,7 @@ func TestWhatApacheWouldStartWithStartsWithRemarks(t *testing.T) {
 		"server.1=a:1:2:participant;2181":                                        "",
 		"dataDir=data":                                                           "zoo.cfg:3: dataDir: stands twice, line 1 is not used\nzoo.cfg:3: dataDir: data is relative to the working directory",
 		"commitProcessor.numWorkerThreads=16":                                    "",
-		"jute.maxbuffer=2000000":                                                 "zoo.cfg:3: jute.maxbuffer: has an effect here, but not in Apache ZooKeeper, which takes it as a Java property alone, with -D",
+		"jute.maxbuffer=2000000":                                                 "zoo.cfg:3: jute.maxbuffer: has an effect here, but not in Apache ZooKeeper, which takes it only as a Java property, with -D",
 	} {
 		c, err := read(t, line)
 		if err != nil || strings.Join(c.Remarks, "\n") != want {
@@ -344,8 +344,8 @@ func TestEnforcedSchemesAreThoseOfThisServer(t *testing.T) {
 	}
 	for lines, want := range map[string]string{
 		"enforce.auth.enabled=true":                            "enforce.auth.schemes is not set: name the schemes of which a client must prove one, such as digest,x509",
-		"enforce.auth.enabled=true\nenforce.auth.schemes=x509": `"x509" is no scheme of this server`,
-		"enforce.auth.enabled=true\nenforce.auth.schemes=digest\nDigestAuthenticationProvider.enabled=false": `"digest" is no scheme of this server`,
+		"enforce.auth.enabled=true\nenforce.auth.schemes=x509": `"x509" is not a scheme of this server`,
+		"enforce.auth.enabled=true\nenforce.auth.schemes=digest\nDigestAuthenticationProvider.enabled=false": `"digest" is not a scheme of this server`,
 		"DigestAuthenticationProvider.digestAlg=CRC32":                                                       `"CRC32" is not known`,
 	} {
 		if _, err := read(t, lines); err == nil || !strings.Contains(err.Error(), want) {
