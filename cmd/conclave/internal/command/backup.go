@@ -119,7 +119,7 @@ func (v *backupTaking) run(c *cobra.Command, args []string) error {
 	defer unlockPlace()
 	if v.verify && place.Seals() && !place.Reads() {
 		return cli.Usage("also give the --identity that decrypts it, or --verify=false, and run `conclave backup verify` elsewhere",
-			"what is encrypted for others cannot be verified here")
+			"the backup cannot be verified here without an identity that decrypts it")
 	}
 	b, err := backup.Open(ctx, place)
 	if err != nil {
@@ -186,7 +186,7 @@ func (v *backupTaking) source() (s backup.Source, unlock func(), err error) {
 	}
 	if address == "" { // cli.Servers would take another one
 		return s, nil, cli.Usage("name this server with --server zk+tls://HOST:PORT, and the authority of its certificate with --tls-ca; or give --stopped if it is stopped",
-			"no clientPort is known, at which the server could be asked what is committed")
+			"no clientPort is known, so the server cannot be asked what is committed")
 	}
 	target, err := cli.Servers(address)
 	if err != nil {

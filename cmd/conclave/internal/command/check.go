@@ -213,7 +213,7 @@ func startText(r *datadir.Report) string {
 	case r.Fresh:
 		return "empty: a start would begin a new history"
 	case r.Last < 0:
-		return "empty: a start would neither vote nor serve before it has the history of the ensemble"
+		return "empty: a started server would neither vote nor serve before it has the history of the ensemble"
 	case r.Base == "":
 		return fmt.Sprintf("a start would replay %d transactions and end at zxid %s", r.Records, r.Last)
 	}

@@ -194,7 +194,7 @@ func (d *devControl) each(ids []int, kill bool, done string, f func(id int) erro
 }
 
 func (d *devControl) cut(a, b int) (string, error) {
-	line := fmt.Sprintf("servers %d and %d do not reach each other any more", a, b)
+	line := fmt.Sprintf("servers %d and %d can no longer reach each other", a, b)
 	if a != b {
 		d.news.did(line, false, a, b)
 	}

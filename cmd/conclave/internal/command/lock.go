@@ -89,7 +89,7 @@ func (v *candidate) notAcquired(err error, wait time.Duration) error {
 	}
 	if wait < v.lease {
 		return cli.Failed(fmt.Errorf("lock %s: not acquired within %v", v.name, wait),
-			"`conclave leader` shows who leads; --wait says how long to wait: less than a lease is too short after a holder was killed")
+			"`conclave leader` shows who leads; wait longer with --wait: less than a lease is too short after a holder was killed")
 	}
 	return cli.Failed(fmt.Errorf("lock %s: not acquired within %v", v.name, wait), runHint(supervise.ExitWaited, err))
 }

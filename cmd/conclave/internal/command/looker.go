@@ -157,7 +157,7 @@ func (l *looker) look(ctx context.Context, one *looked, last uint64) string {
 	case now.Mode != "leader" && now.Mode != "follower" && now.Mode != "observer":
 		return "it follows no leader"
 	case err != nil:
-		return "it does not tell its zxid"
+		return "it does not report its zxid"
 	case now.diskFull():
 		return "its disk is full"
 	}

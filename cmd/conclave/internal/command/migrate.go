@@ -179,7 +179,7 @@ func (a *migrationPlan) readConfig(file string) {
 	for _, e := range zoocfg.Given(flags, entries) {
 		if isSecret(e.Key) {
 			a.Obstacles = append(a.Obstacles, fmt.Sprintf("%s: %s: every user of the machine can read a command line: write it into zoo.cfg, "+
-				"without zookeeper. in front, which both servers read alike", e.File, e.Key))
+				"without the prefix zookeeper., for both kinds of server", e.File, e.Key))
 			continue
 		}
 		a.Start += " -D " + quoted(e.Key+"="+e.Value)

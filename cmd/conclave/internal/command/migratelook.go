@@ -91,7 +91,7 @@ func (x *moving) complete(named []string) error {
 	}
 	if len(ids) > 0 {
 		return cli.Usage("name all servers with --server, and allow conf (4lw.commands.whitelist), or write the client port at the end of each line server.N",
-			"where clients reach the servers %v is not known", ids)
+			"the client addresses of the servers %v are not known", ids)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (x *moving) awaitInSync(ctx context.Context, say func(string, ...any), but 
 		}
 	}
 	behind := quorum.ID(0)
-	text := func() string { return fmt.Sprintf("server %d has not come to zxid %#x", behind, last) }
+	text := func() string { return fmt.Sprintf("server %d has not reached zxid %#x", behind, last) }
 	return poll(ctx, limit, say, text, func() (bool, error) {
 		for _, g := range x.look(ctx) {
 			if g.id != but && g.Serves() && !g.Full && g.zxid() < last { // a full one is counted out, see migrate.Next

@@ -228,7 +228,7 @@ func (a *asking) inVain(ctx context.Context, before, last election.View, to stri
 		return notWaiting(last, to)
 	}
 	return cli.Failed(fmt.Errorf("%s was asked, but has not given up %q after %v", before.Leader, a.timeout, a.name),
-		"what it runs has its --grace to end, and a successor its time to warm up; the request stays, conclave observe "+a.name+" shows what happens")
+		"its command has its --grace to end, and a successor time to warm up; the request stays: conclave observe "+a.name+" shows what happens")
 }
 
 // answer prints what came of it.

@@ -266,7 +266,7 @@ func (v *reconfig) apply(ctx context.Context, c *cobra.Command, s *session, p *c
 		return nil
 	case !p.Quorum && !v.force:
 		return cli.Failed(fmt.Errorf("the servers in sync are not a quorum of the new configuration (%s): nothing was proposed", p.After.Quorum),
-			"start the servers that are missing, each with a configuration that names all; --force leaves the decision to the ensemble")
+			"start the missing servers, each with a configuration that names all of them; --force leaves the decision to the ensemble")
 	case v.dry:
 		fmt.Fprintln(c.ErrOrStderr(), "conclave: dry run: nothing was proposed")
 		return nil
@@ -299,7 +299,7 @@ func (v *reconfig) apply(ctx context.Context, c *cobra.Command, s *session, p *c
 	}
 	if len(late) > 0 {
 		return cli.Failed(fmt.Errorf("the change is committed, but was not seen in force on server %s", strings.Join(late, ", ")),
-			"conclave status shows which servers follow; one that was down learns of it when it starts")
+			"conclave status shows which servers follow; a server that was down gets the change when it starts")
 	}
 	return nil
 }

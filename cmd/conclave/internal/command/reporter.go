@@ -109,7 +109,7 @@ func (r *reporter) describe(e election.Event) string {
 		case r.lease > 0 && e.Lease > 0 && e.Lease < r.lease:
 			return fmt.Sprintf("leading with token %d (the store gives a lease of %v, not %v)", e.Token, e.Lease, r.lease)
 		case r.lease > 0 && e.Lease > r.lease:
-			return fmt.Sprintf("leading with token %d (the store keeps a lease for %v, not %v: should this host die, others wait so long)", e.Token, e.Lease, r.lease)
+			return fmt.Sprintf("leading with token %d (the store keeps a lease for %v, not %v: if this host dies, others wait that long)", e.Token, e.Lease, r.lease)
 		}
 		return fmt.Sprintf("leading with token %d", e.Token)
 	case election.EventEnding:
@@ -120,9 +120,9 @@ func (r *reporter) describe(e election.Event) string {
 		return ""
 	case election.EventNominated:
 		if e.Err != nil {
-			return fmt.Sprintf("handing over came to nothing: %v", e.Err)
+			return fmt.Sprintf("handing over failed: %v", e.Err)
 		}
-		return "the next one is ready, handing over"
+		return "the successor is ready, handing over"
 	case election.EventRenewFailed:
 		return fmt.Sprintf("cannot renew: %v", e.Err)
 	case election.EventCampaignFailed:
@@ -132,7 +132,7 @@ func (r *reporter) describe(e election.Event) string {
 	case election.EventHealthFailed:
 		return fmt.Sprintf("not healthy: %v", e.Err)
 	case election.EventStuck:
-		return fmt.Sprintf("what led with token %d was told to end and still runs: others may lead beside it", e.Token)
+		return fmt.Sprintf("the command with token %d was told to end and still runs: others may lead at the same time", e.Token)
 	}
 	return fmt.Sprintf("%v: %v", e.Kind, e.Err)
 }

@@ -154,17 +154,17 @@ func runHint(code int, err error) string {
 		return "the command is started only after --on-elected has ended with code 0, within --hook-limit"
 	}
 	if errors.Is(err, file.ErrDamaged) {
-		return "`conclave restore-token NAME --token N` goes on above N, the greatest token that was ever used"
+		return "run `conclave restore-token NAME --token N`, where N is at least the highest token that was ever used"
 	}
 	switch code {
 	case supervise.ExitLost:
-		return "the command was stopped because the leadership ended before it; call again to campaign again, or use conclave run --forever"
+		return "the command was stopped because the leadership ended first; run it again to campaign again, or use conclave run --forever"
 	case supervise.ExitWaited:
-		return "`conclave leader` shows who leads; --wait says how long to wait"
+		return "`conclave leader` shows who leads; wait longer with --wait"
 	case supervise.ExitNotFound, supervise.ExitNotExecutable:
 		return "the command after -- must be a program in PATH or a path to one"
 	case supervise.ExitError:
-		return "is it the right store, and may you use it? --store or CONCLAVE_STORE names it"
+		return "check that it is the right store, and that you may use it; --store or CONCLAVE_STORE names it"
 	}
 	return "conclave run --help lists the exit codes"
 }

@@ -210,13 +210,13 @@ func startHint(err error) string {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return "another process listens there, perhaps this server already: stop it, or choose another port"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return "this machine has no such address: name one that it has, or none for all"
+		return "this machine has no such address: name one of its own, or none for all"
 	case errors.As(err, new(*net.DNSError)):
-		return "the name does not lead to an address here: put it right in the line server.N of this server, or have it resolved; a reconfig may have brought it"
+		return "the name has no address here: correct it in the line server.N of this server, or make it resolve; it may come from a reconfig"
 	case errors.Is(err, server.ErrAudit):
 		return "name a file that this user may write with conclave.auditFile, or set audit.enable=false"
 	case errors.Is(err, fs.ErrPermission):
-		return "run it as the user that owns the data directory; ports below 1024 need a right of their own"
+		return "run it as the user that owns the data directory; ports below 1024 need an extra privilege"
 	}
 	return "`conclave check DIR` looks at a data directory without changing it; docs/operations.md says what to do about what it finds"
 }
@@ -256,7 +256,7 @@ func serveUntil(ctx context.Context, s *server.Server, logger *slog.Logger, h he
 	}
 	if err := s.Run(ctx); err != nil {
 		return cli.Failed(fmt.Errorf("the server has stopped: %w", err),
-			"what was acknowledged is on disk up to here; start it again when the cause is gone, see docs/operations.md")
+			"everything acknowledged so far is on disk; start it again when the cause is gone, see docs/operations.md")
 	}
 	logger.Info("stopped")
 	return nil

@@ -107,7 +107,7 @@ and 1 if the disk of one is full.`,
 func remarkLost(w io.Writer, lost string) {
 	if lost != "" {
 		fmt.Fprintf(w, "conclave: not shown: %s, whose client port no server reports; name all servers with --server, "+
-			"or write the client port behind their lines in zoo.cfg (server.1=host:2888:3888;2181)\n", lost)
+			"or write the client port at the end of their lines in zoo.cfg (server.1=host:2888:3888;2181)\n", lost)
 	}
 }
 
