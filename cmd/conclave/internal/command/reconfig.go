@@ -46,8 +46,8 @@ the others and itself; it follows without a vote until then. A server that was
 removed keeps running and serves nobody: stop it.
 
 The servers need reconfigEnabled=true, and the client needs permission to write
-/zookeeper/config: as super user, or from conclave acl set as super user. Over
-TLS, a server can only be asked if --server names it.`,
+/zookeeper/config: as super user, or because the super user granted it with
+conclave acl set. Over TLS, a server can only be asked if --server names it.`,
 		Example: `  conclave reconfig --add 'server.4=zk4:2888:3888:observer;2181' --dry-run
   conclave reconfig --promote 4 --auth digest:super:secret
   conclave reconfig --remove 3 --add 'server.5=zk5:2888:3888;2181'
