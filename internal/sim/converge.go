@@ -40,7 +40,24 @@ func (w *world) converge() {
 		}
 	}
 	if w.err == nil && w.plan.Missing {
+		w.awaitBadWrites()
+	}
+	if w.err == nil && w.plan.Missing {
 		w.miss()
+	}
+}
+
+// awaitBadWrites waits until writes that went wrong have been found, each with the end of its server: one more
+// server is gone then than can be taken away (seed 501215).
+func (w *world) awaitBadWrites() {
+	untilMs := int64(0)
+	for _, p := range w.servers {
+		untilMs = max(untilMs, p.rot.suspectMs)
+	}
+	if untilMs >= w.nowMs {
+		w.still = false
+		w.until(untilMs+1, nil)
+		w.comeToRest("the last bad writes were found")
 	}
 }
 

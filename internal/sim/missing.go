@@ -36,6 +36,7 @@ func (w *world) miss() {
 		default:
 			p.note("mute", 0)
 			p.stall(longer)
+			w.trouble.disturb(0) // what its clients have sent it the leader does not learn
 			w.watcher.gone(p)
 		}
 	}
