@@ -161,8 +161,11 @@ func (b *DoubleBarrier) members(ctx context.Context) ([]string, error) {
 }
 
 // Leave waits until all members have left that belonged to the round when it was called. Call it
-// after Enter has returned nil.
+// after Enter has returned nil; before the first Enter it is an error.
 func (b *DoubleBarrier) Leave(ctx context.Context) error {
+	if b.place == nil {
+		return fmt.Errorf("recipes: leave double barrier %s: call Enter first", b.line.dir)
+	}
 	data, stat, err := b.line.c.Get(ctx, b.line.dir)
 	if err != nil {
 		b.place.leave()

@@ -79,6 +79,13 @@ func (f far) Read(b []byte) (int, error) {
 
 // TestDoubleBarrierIsUsedRoundAfterRound by a member that is near and one that is
 // far: the one enters the next round before the other has seen the end of this.
+func TestDoubleBarrierIsNotLeftBeforeItIsEntered(t *testing.T) {
+	b := NewDoubleBarrier(dialed(t, serve(t), client.Options{}), "/db", 1, Options{})
+	if err := b.Leave(awaittest.Within(t)); err == nil {
+		t.Error("it was left")
+	}
+}
+
 func TestDoubleBarrierIsUsedRoundAfterRound(t *testing.T) {
 	const rounds = 5
 	addr := serve(t)

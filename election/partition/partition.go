@@ -178,11 +178,11 @@ func (o *Options) setDefaults() error {
 	}
 	switch {
 	case o.Partitions < 1 || o.Partitions > PartitionsMax:
-		return fmt.Errorf("%d partitions: must be from 1 to %d", o.Partitions, PartitionsMax)
+		return fmt.Errorf("%d partitions: must be from 1 to %d: %w", o.Partitions, PartitionsMax, election.ErrInvalid)
 	case o.MembersMax < 1 || o.MembersMax > membersMaxMax:
-		return fmt.Errorf("at most %d members: must be from 1 to %d", o.MembersMax, membersMaxMax)
+		return fmt.Errorf("at most %d members: must be from 1 to %d: %w", o.MembersMax, membersMaxMax, election.ErrInvalid)
 	case o.MaxMoves < 0:
-		return fmt.Errorf("at most %d moves: must be 1 or more", o.MaxMoves)
+		return fmt.Errorf("at most %d moves: must be 1 or more: %w", o.MaxMoves, election.ErrInvalid)
 	}
 	return nil
 }

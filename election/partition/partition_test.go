@@ -476,7 +476,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{Partitions: 1, MembersMax: 1001}, {Partitions: 1, MaxMoves: -1},
 		{Partitions: 1, Election: election.Options{Lease: time.Nanosecond}},
 	} {
-		if _, err := partition.New(store, "group", o); err == nil {
+		if _, err := partition.New(store, "group", o); !errors.Is(err, election.ErrInvalid) {
 			t.Errorf("taken: %+v", o)
 		}
 	}
