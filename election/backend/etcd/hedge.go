@@ -11,8 +11,11 @@ import (
 )
 
 const (
-	// copiesMax is how many copies of one request are on their way at most.
+	// copiesMax is how many copies of one request are on their way at most, and extraMax how many
+	// copies of all requests beside their first ones: a cluster that is slow for all must not be asked
+	// three times as much.
 	copiesMax = 3
+	extraMax  = 64
 	// patienceMin and patienceMax are within what a server may take to answer before another one
 	// is asked: an eighth of the lease.
 	patienceMin = 100 * time.Millisecond
@@ -42,10 +45,14 @@ func hedged[T any](ctx context.Context, s *store, patience time.Duration, reques
 	again := time.NewTicker(patience)
 	defer again.Stop()
 	for sent, open := 0, 0; ; {
-		if sent < copiesMax {
+		first := sent == 0
+		if first || sent < copiesMax && s.extra.take() {
 			sent++
 			open++
 			go func() {
+				if !first {
+					defer s.extra.free()
+				}
 				value, err := request(ctx)
 				answers <- answer{value, err}
 			}()
@@ -64,6 +71,21 @@ func hedged[T any](ctx context.Context, s *store, patience time.Duration, reques
 		return value, err
 	}
 }
+
+// slots bound what goes on at one time.
+type slots chan struct{}
+
+// take takes a slot, if one is free.
+func (s slots) take() bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s slots) free() { <-s }
 
 // decided reports whether the cluster has answered with this error, and not only one server not
 // at all.

@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -122,6 +123,38 @@ func TestOneSilentServerCostsNoLeadership(t *testing.T) {
 		began := time.Now()
 		if next := <-led; next != "b" || time.Since(began) > 8*time.Second {
 			t.Errorf("%s leads %v later", next, time.Since(began))
+		}
+	})
+}
+
+// TestSlowClusterIsNotAskedThreeTimesAsMuch: when no request has an answer, there are no more than extraMax
+// copies of them all.
+func TestSlowClusterIsNotAskedThreeTimesAsMuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := (&linked{cluster: newCluster(bubble.Clock(1))}).client()
+		defer client.Close()
+		s := newStoreOn(client, nil, Options{}, bubble.Clock(1).Now)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		const requests = 100
+		var asked atomic.Int64
+		var all sync.WaitGroup
+		for range requests {
+			all.Go(func() {
+				_, _ = hedged(ctx, s, patienceMax, func(ctx context.Context) (int, error) {
+					asked.Add(1)
+					<-ctx.Done()
+					return 0, ctx.Err()
+				})
+			})
+		}
+		all.Wait()
+		if n := asked.Load(); n != requests+extraMax {
+			t.Errorf("%d requests were made for %d", n, requests)
+		}
+		synctest.Wait()
+		if !s.extra.take() {
+			t.Error("no slot is free again")
 		}
 	})
 }

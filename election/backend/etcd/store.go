@@ -25,6 +25,7 @@ type store struct {
 	keys       keys
 	keepAlives *keepAlives
 	now        func() clock.Instant
+	extra      slots // copies of requests (etcd-D8)
 }
 
 func newStore(client *clientv3.Client, options Options) *store {
@@ -32,7 +33,7 @@ func newStore(client *clientv3.Client, options Options) *store {
 }
 
 func newStoreOn(client *clientv3.Client, leases pb.LeaseClient, options Options, now func() clock.Instant) *store {
-	return &store{client: client, leases: leases, keys: keys{options.Prefix}, now: now,
+	return &store{client: client, leases: leases, keys: keys{options.Prefix}, now: now, extra: make(slots, extraMax),
 		keepAlives: &keepAlives{life: client.Ctx(), leases: leases, now: now}}
 }
 
