@@ -184,7 +184,7 @@ func TestStoreThatGoesSilentLeavesATrace(t *testing.T) {
 		})
 		for what, err := range map[string]error{"the cause of the function's context": cause, "what Run returns": err} {
 			var lost *election.LostError
-			if !errors.As(err, &lost) || lost.Err == nil || !strings.Contains(err.Error(), "not answered") {
+			if !errors.As(err, &lost) || lost.Err == nil || !strings.Contains(err.Error(), "did not answer") {
 				t.Errorf("%s does not say that the store was silent: %v", what, err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/dashboard"
 	"github.com/conclave-project/conclave/internal/admin"
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/internal/server"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -391,15 +393,8 @@ func TestLookThatWasGivenUpShowsNobodySilentServers(t *testing.T) {
 
 // TestDashboardWithoutAServerSaysSo: nothing listens there, and the hint said that something does.
 func TestDashboardWithoutAServerSaysSo(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_, err = showing(t, []string{gone}, nil).Children(awaittest.Within(t), "/", "", 1)
+	gone := net.JoinHostPort("127.0.0.1", strconv.Itoa(childtest.Port(t)))
+	_, err := showing(t, []string{gone}, nil).Children(awaittest.Within(t), "/", "", 1)
 	if _, hint, exit := cli.Describe(err); exit != cli.ExitNoServer || hint != cli.NoServerHint {
 		t.Errorf("%v: exit code %d, hint %q", err, exit, hint)
 	}
