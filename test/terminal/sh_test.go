@@ -109,7 +109,7 @@ func TestShellOnATerminal(t *testing.T) {
 	s.types("", "C-l")
 	s.await("the screen is cleared", `^`+regexp.QuoteMeta(server.Addr)+` /app>\n*$`)
 	server.Crash()
-	s.await("the loss is said", `conclave: the connection is lost(.|\n)*\(suspended\) /app>`)
+	s.await("the loss is said", `conclave: the connection was lost(.|\n)*\(suspended\) /app>`)
 	s.types("ls", "Enter")
 	s.await("it waits", `/app> ls\n\n*$`)
 	s.types("", "C-c")
