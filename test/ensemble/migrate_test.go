@@ -80,10 +80,14 @@ func migrates(t *testing.T, how migrating) {
 	s.work(workload.Options{Writers: 3, Readers: 1, Pause: 2 * time.Millisecond, StaleAllowed: true})
 	s.await(200)
 
-	plan := m.run("plan", "--config", filepath.Join(s.e.Members[0].Dir, "zoo.cfg"))
+	file := filepath.Join(s.e.Members[0].Dir, "zoo.cfg")
+	config, err := os.ReadFile(file)
+	must(t, err)
+	plan := m.run("plan", "--config", file)
 	for name, value := range m.properties {
-		if want := "-D " + name + "=" + value; !strings.Contains(plan, want) {
-			t.Errorf("the plan lacks %q:\n%s", want, plan)
+		said := strings.Contains(string(config), "\n"+strings.TrimPrefix(name, "zookeeper.")+"=") // which counts for more
+		if flag := "-D " + name + "=" + value; strings.Contains(plan, flag) == said {
+			t.Errorf("zoo.cfg says what %q does: %v, and the plan is\n%s", flag, said, plan)
 		}
 	}
 	order := fmt.Sprint(how.observers, "[") // observers first
