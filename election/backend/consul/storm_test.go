@@ -12,6 +12,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/queuetest"
 	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/internal/bubble"
 	"github.com/conclave-project/conclave/internal/storm"
@@ -20,22 +21,22 @@ import (
 // TestElectionsThroughStorms has candidates campaign on an agent in memory, over Consul's client and
 // links that lose and delay requests and answers, and have watches lag, end or be lost in silence.
 func TestElectionsThroughStorms(t *testing.T) {
-	storm.Through(t, 10, func(_ *testing.T, seed uint64) storm.Played { return newAgentStorm(seed, agentMutant{}) })
+	storm.Through(t, 10, func(_ *testing.T, seed uint64) storm.Played { return newAgentStorm(seed, queuetest.Mutant{}) })
 }
 
 // agentStorm is an agent, and candidates over links to it.
 type agentStorm struct {
 	*storm.Links
-	mutant agentMutant
+	mutant queuetest.Mutant
 	agent  *agent
 }
 
-func newAgentStorm(seed uint64, mutant agentMutant) *agentStorm {
+func newAgentStorm(seed uint64, mutant queuetest.Mutant) *agentStorm {
 	s := storm.New(seed, false).Leased(10)
 	s.Well = 6 * s.Lease // a leader that is gone is replaced after two
 	w := &agentStorm{mutant: mutant, agent: newAgent(bubble.DriftingClock(s.Random))}
-	if mutant.rate > 0 {
-		w.agent.clock = bubble.Clock(mutant.rate)
+	if mutant.Rate > 0 {
+		w.agent.clock = bubble.Clock(mutant.Rate)
 	}
 	w.agent.put = func(_, session string) { s.Stands(strings.TrimPrefix(session, sessionName(""))) }
 	s.Observer = backendOn(direct{w.agent}, bubble.Clock(1))
@@ -55,8 +56,8 @@ func (w *agentStorm) Play(faults int) {
 
 func (w *agentStorm) open(c *storm.Candidate, link *bubble.Link) (election.Backend, func() error) {
 	b := backendOn(&linkedAgent{w.agent, c, link}, c.Clock)
-	if w.mutant.backend != nil {
-		return w.mutant.backend(b), b.Close
+	if w.mutant.Backend != nil {
+		return w.mutant.Backend(b), b.Close
 	}
 	return b, b.Close
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/backend/internal/queuetest"
 	"github.com/conclave-project/conclave/election/queue"
 	"github.com/conclave-project/conclave/internal/bubble"
 	"github.com/conclave-project/conclave/internal/storm"
@@ -15,23 +16,23 @@ import (
 // TestElectionsThroughStorms has candidates campaign on a cluster in memory, over etcd's client and
 // links that lose and delay requests and answers, and have streams lag, end or be lost in silence.
 func TestElectionsThroughStorms(t *testing.T) {
-	storm.Through(t, 10, func(_ *testing.T, seed uint64) storm.Played { return newClusterStorm(seed, clusterMutant{}) })
+	storm.Through(t, 10, func(_ *testing.T, seed uint64) storm.Played { return newClusterStorm(seed, queuetest.Mutant{}) })
 }
 
 // clusterStorm is a cluster, and candidates over links to it.
 type clusterStorm struct {
 	*storm.Links
-	mutant  clusterMutant
+	mutant  queuetest.Mutant
 	cluster *cluster
 	nonces  sync.Map // of claims, by their leases
 	end     func()   // of the observer's client
 }
 
-func newClusterStorm(seed uint64, mutant clusterMutant) *clusterStorm {
+func newClusterStorm(seed uint64, mutant queuetest.Mutant) *clusterStorm {
 	s := storm.New(seed, false).Leased(2)
 	w := &clusterStorm{mutant: mutant, cluster: newCluster(bubble.DriftingClock(s.Random))}
-	if mutant.rate > 0 {
-		w.cluster.clock = bubble.Clock(mutant.rate)
+	if mutant.Rate > 0 {
+		w.cluster.clock = bubble.Clock(mutant.Rate)
 	}
 	w.cluster.put = func(_ string, lease int64) {
 		if nonce, ok := w.nonces.Load(lease); ok {
@@ -59,8 +60,8 @@ func (w *clusterStorm) open(c *storm.Candidate, link *bubble.Link) (election.Bac
 		defer end()
 		return b.Close()
 	}
-	if w.mutant.backend != nil {
-		return w.mutant.backend(b), closed
+	if w.mutant.Backend != nil {
+		return w.mutant.Backend(b), closed
 	}
 	return noting{b, &w.nonces}, closed
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/election/record"
 	"github.com/go-sql-driver/mysql"
 )
 
@@ -113,13 +114,5 @@ func TestNoVersionComesTwice(t *testing.T) {
 }
 
 func TestClosedDatabaseEndsRun(t *testing.T) {
-	db, err := sql.Open("mysql", "me@tcp(127.0.0.1:1)/db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := New(db, Options{})
-	if err = errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	storetest.EndsWithItsClient(t, b)
+	storetest.EndsWithItsDatabase(t, "mysql", "me@tcp(127.0.0.1:1)/db", func(db *sql.DB) (*record.Backend, error) { return New(db, Options{}) })
 }

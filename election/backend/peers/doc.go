@@ -78,9 +78,7 @@
 // The members are fixed: their ids cannot be changed while there is state in the directory. Their
 // addresses may change with each start. To change members, end all of them and found a new group:
 // use new directories, and set Options.After to a token higher than all that were seen, so that
-// tokens keep growing. Members of the two groups refuse each other. (algo/raft can change members
-// while it runs, one election at a time; changing all elections of a process at once would need
-// another protocol, which is not implemented here.)
+// tokens keep growing. Members of the two groups refuse each other.
 //
 // The state of all elections is one file, about 100 bytes for each that is known by name. A
 // change is appended and synced; when the changes take more than the state itself, a new file

@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storetest"
+	"github.com/conclave-project/conclave/election/record"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -116,20 +117,13 @@ func TestVersionsAreRandomUUIDs(t *testing.T) {
 }
 
 func TestClosedDatabaseEndsRun(t *testing.T) {
-	db, err := sql.Open("pgx", "postgres://me@127.0.0.1:1/db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := New(db, Options{})
-	if err = errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	storetest.EndsWithItsClient(t, b)
+	storetest.EndsWithItsDatabase(t, "pgx", "postgres://me@127.0.0.1:1/db", func(db *sql.DB) (*record.Backend, error) { return New(db, Options{}) })
 	pool, err := pgxpool.New(t.Context(), "postgres://me@127.0.0.1:1/db")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err = NewPool(pool, Options{}); err != nil {
+	b, err := NewPool(pool, Options{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	pool.Close()

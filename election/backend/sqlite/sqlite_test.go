@@ -701,13 +701,5 @@ func TestManyMakeTheDatabaseAtOnce(t *testing.T) {
 }
 
 func TestClosedDatabaseEndsRun(t *testing.T) {
-	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := New(db, Options{})
-	if err = errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	storetest.EndsWithItsClient(t, b)
+	storetest.EndsWithItsDatabase(t, "sqlite", filepath.Join(t.TempDir(), "db"), func(db *sql.DB) (*record.Backend, error) { return New(db, Options{}) })
 }

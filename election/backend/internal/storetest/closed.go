@@ -2,10 +2,12 @@ package storetest
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"testing"
 
 	"github.com/conclave-project/conclave/election"
+	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
@@ -25,4 +27,18 @@ func EndsWithItsClient(t *testing.T, b election.Backend) {
 			t.Errorf("it ends with %v", err)
 		}
 	}
+}
+
+// EndsWithItsDatabase is EndsWithItsClient with a database that is opened, and closed, for it.
+func EndsWithItsDatabase(t *testing.T, driver, source string, open func(*sql.DB) (*record.Backend, error)) {
+	t.Helper()
+	db, err := sql.Open(driver, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := open(db)
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	EndsWithItsClient(t, b)
 }
